@@ -48,7 +48,7 @@ def call(
         of the traceback, and ``stderr`` in the result is the whole of it.
     """
     base = os.path.abspath(__file__)
-    for dummy in _PACKAGE.split(".") + ["interpreter.py"]:
+    for dummy in [*_PACKAGE.split("."), "interpreter.py"]:
         base = os.path.dirname(base)
     argv = [*prefix, python, "-I", "-B", "-c", _BOOT, base, f"{_PACKAGE}.{entry}"]
     done = runner(argv, env=env, data=json.dumps(payload))
