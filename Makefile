@@ -1,0 +1,38 @@
+# Everything that a person runs. `make deploy` and `make test` install what they need; the sandbox needs root.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+# The collection finds itself and its Python through these; nothing comes from the user's own configuration.
+export PATH := $(CURDIR)/.venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export PYTHONPATH := $(CURDIR)
+
+.PHONY: help setup sandbox sandbox-clean deploy test lint unit integration bench
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: ## .venv with Ansible and what the tests need
+	@tests/setup.sh
+
+sandbox: setup ## two hosts on this machine, with everything that SGLang needs on a CPU
+	@python3 -m tests.sandbox up sgl1 sgl2
+
+sandbox-clean: ## remove every trace of the sandbox
+	@python3 -m tests.sandbox clean
+
+deploy: sandbox ## the main job: two real SGLang servers on the sandbox hosts
+	@ansible-playbook deploy.yml -i inventories/sandbox
+
+lint: setup ## ruff, mypy, ansible-lint, ansible-test sanity, documentation and changelog
+	@tests/lint.sh
+
+unit: setup ## the logic, against real SGLang releases
+	@pytest tests/unit
+
+integration: sandbox ## playbooks against the sandbox hosts
+	@pytest tests/integration
+
+test: lint unit integration ## all of the above; under 25 minutes on two cores

@@ -1,0 +1,116 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""From the inventory's description of servers to what the modules take.
+
+The inventory names things (a lock, patches); a host knows only content. What has to be read from files of the
+collection or of the user is read here, on the controller, once for each task.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError, nearest
+from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archive, builds
+
+COLLECTION = Path(__file__).resolve().parent.parent.parent
+IN_PLACE = "in_place"
+
+
+def instances(
+    described: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    override: Mapping[str, Any] | None = None,
+    only: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """The instances as a list, each with its ``name``, with the overrides merged in.
+
+    ``described`` is the inventory's ``sglang_instances`` (by name) or already a list. ``only`` keeps those names.
+
+    :raises InferopsError: for an override of, or a limit to, an instance that is not described.
+    """
+    if isinstance(described, Mapping):
+        listed = [{"name": name, **copy.deepcopy(dict(value or {}))} for name, value in described.items()]
+    else:
+        listed = [copy.deepcopy(dict(value)) for value in described]
+    names = [instance.get("name") for instance in listed]
+    for name in [*(override or {}), *only]:
+        if name not in names:
+            raise InferopsError(
+                f"instance {name!r} is not described: found {', '.join(map(str, names)) or 'none'} in sglang_instances"
+                + nearest(str(name), [str(known) for known in names])
+            )
+    for instance in listed:
+        merge(instance, (override or {}).get(instance.get("name"), {}))
+    return [instance for instance in listed if not only or instance["name"] in only]
+
+
+def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """Merge ``over`` into ``base``: mappings deeply, everything else replaces."""
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = copy.deepcopy(value)
+
+
+def with_builds(
+    listed: Sequence[dict[str, Any]],
+    *,
+    python: str,
+    indexes: Sequence[str] = (),
+    find_links: Sequence[str] = (),
+    playbook_dir: str | None = None,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The instances with what a host must know of their builds, and the full specifications of the distinct builds.
+
+    In an instance, ``build`` is short (id, release, CUDA version, the lock's environment, patch names): only the one
+    module that makes a build needs the pins and the patch definitions. An instance in place has no build.
+
+    :raises InferopsError: for a lock or patch that does not exist or is not valid.
+    """
+    specs: dict[str, dict[str, Any]] = {}
+    known: dict[tuple[str, str], dict[str, Any]] = {}
+    for instance in listed:
+        if instance.get("mode") == IN_PLACE:
+            continue
+        if not instance.get("lock"):
+            raise InferopsError(
+                f"instance {instance.get('name')!r} has no lock: set 'lock' to a shipped name "
+                f"({', '.join(builds.shipped(COLLECTION))}) or to a folder of yours, or use mode: in_place"
+            )
+        key = (str(instance["lock"]), repr(instance.get("patches")))
+        if key not in known:
+            known[key] = builds.resolve(
+                str(instance["lock"]),
+                list(instance.get("patches") or []),
+                python=python,
+                indexes=list(indexes),
+                find_links=list(find_links),
+                collection_root=COLLECTION,
+                search=[playbook_dir] if playbook_dir else [],
+            )
+        spec = known[key]
+        specs[spec["build_id"]] = spec
+        instance["build"] = short(spec)
+    return list(listed), list(specs.values())
+
+
+def short(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What an instance carries of its build's specification."""
+    lock = spec["lock"]
+    return {
+        "build_id": spec["build_id"],
+        "release": lock["release"],
+        "cuda": lock["cuda"],
+        "environment": lock["environment"],
+        "patches": [patch["name"] for patch in spec["patches"]],
+    }
+
+
+def agent() -> dict[str, str]:
+    """The host agent that belongs to this version of the collection: where its archive lies here, and its version."""
+    path, version = agent_archive.archive()
+    return {"path": str(path), "version": version}
