@@ -1,15 +1,17 @@
 # Copyright: (c) 2026, the inferops.sglang authors
 # BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
-"""The resource ``host``: the service user, the folders, uv and the agent, which every instance on a host needs.
+"""The resource ``host``: what every instance needs: service user, folders, compilers, uv and the agent.
 
 It is applied by the role's ``prepare`` with Ansible's own modules; here is what it must come to.
 """
 
 from __future__ import annotations
 
+import glob
 import grp
 import os
 import pwd
+import shutil
 import stat
 from typing import Any
 
@@ -31,6 +33,8 @@ FOLDERS = {
 }
 #: Device nodes of GPUs belong to these groups where a distribution restricts them.
 GPU_GROUPS = ("video", "render")
+#: Where a unit finds programs; a module's own PATH may be longer.
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def observe(agent_version: str) -> dict[str, Any]:
@@ -38,6 +42,10 @@ def observe(agent_version: str) -> dict[str, Any]:
     return {
         "user": _user(),
         "folders": {path: _mode(path) for path in FOLDERS},
+        "compilers": {
+            **{name: shutil.which(name, path=_PATH) is not None for name in ("gcc", "g++")},
+            "Python.h": bool(glob.glob("/usr/include/python3*/Python.h")),
+        },
         "uv": os.access(os.path.join(layout.TOOLS, "uv"), os.X_OK),
         "agent": _agent(agent_version),
     }
@@ -54,6 +62,8 @@ def plan(observed: dict[str, Any], agent_version: str) -> Plan:
     changes.add(RESOURCE, "user", user, wanted_user, RESTART if user is not None else "none")
     for path, mode in FOLDERS.items():
         changes.add(RESOURCE, path, observed["folders"][path], f"root:{mode:04o}")
+    wanted_compilers = dict.fromkeys(observed["compilers"], True)
+    changes.add(RESOURCE, "compilers", observed["compilers"], wanted_compilers)
     changes.add(RESOURCE, "uv", observed["uv"], True)
     changes.add("agent", "archive", observed["agent"], agent_version)
     return changes

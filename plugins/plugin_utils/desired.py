@@ -95,6 +95,7 @@ def with_builds(
         spec = known[key]
         specs[spec["build_id"]] = spec
         instance["build"] = short(spec)
+        instance["patches"] = instance["build"]["patches"]
     return list(listed), list(specs.values())
 
 
