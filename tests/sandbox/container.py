@@ -1,0 +1,151 @@
+"""Start and end a host's container, as a systemd unit of this machine or, without one, as a process of our own.
+
+Facts about systemd-nspawn (tried with 252): ``--register=no --keep-unit`` needs no machined; where PID 1 is not
+systemd, ``/run/systemd`` must be a mount of its own (see ``controller.py``); SIGTERM to nspawn asks the system inside
+to power off; the network file inside must sort before ``80-container-host0.network``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import cgroups, settings
+from .controller import pid1_is_systemd
+from .files import write
+from .records import Record
+from .shell import SandboxError, run, succeeds
+
+
+@dataclass(frozen=True)
+class Running:
+    """A container that was started: nspawn's process (its start time tells it from a later one with the same pid)
+    and the control groups that we made for it (none where a unit of systemd holds it)."""
+
+    pid: int
+    start_time: str
+    groups: tuple[Path, ...]
+
+    @property
+    def proc(self) -> Path:
+        """Exists as long as nspawn does."""
+        return Path(f"/proc/{self.pid}")
+
+    def lives(self) -> bool:
+        """Whether it is still that very process."""
+        return _start_time(self.pid) == self.start_time
+
+
+def _start_time(pid: int) -> str:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _unit(record: Record) -> str:
+    return f"inferops-sandbox-{record.name}.service"
+
+
+def running(record: Record) -> Running | None:
+    """The container of a host, if it lives."""
+    try:
+        data = json.loads((record.folder / "running.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    found = Running(data["pid"], data["start_time"], tuple(map(Path, data["groups"])))
+    return found if found.lives() else None
+
+
+def command(record: Record, root: Path) -> list[str]:
+    """The argument list of nspawn."""
+    argv = ["systemd-nspawn", "--quiet", "--boot", f"--directory={root}", f"--machine={record.name}"]
+    argv += ["--register=no", "--keep-unit", f"--network-bridge={settings.BRIDGE}", f"--hostname={record.name}"]
+    argv += ["--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only"]
+    argv += [f"--bind-ro={source}:{target}" for source, target in settings.MOUNTS.items()]
+    return argv + [f"--bind-ro={mount}" for mount in record.mounts]
+
+
+#: ``/tmp`` of a host is on its disk, as on most servers, and not a tmpfs of a tenth of the memory.
+ENVIRONMENT = {"SYSTEMD_NSPAWN_TMPFS_TMP": "0"}
+
+
+def start(record: Record, root: Path) -> Running:
+    """Boot the container and return at once; whether it comes up is for the caller to watch."""
+    argv = command(record, root)
+    console = record.folder / "console.log"
+    if pid1_is_systemd():
+        started = _start_as_unit(record, argv, console)
+    else:
+        started = _start_as_process(record, argv, console)
+    data = {"pid": started.pid, "start_time": started.start_time, "groups": [str(group) for group in started.groups]}
+    write(record.folder / "running.json", json.dumps(data) + "\n")
+    return started
+
+
+def _start_as_unit(record: Record, argv: list[str], console: Path) -> Running:
+    properties = ["Delegate=yes", "KillMode=mixed", "SuccessExitStatus=133", f"StandardOutput=append:{console}"]
+    properties += [f"StandardError=append:{console}", "DevicePolicy=auto", "TasksMax=infinity"]
+    properties += [f"Environment={name}={value}" for name, value in ENVIRONMENT.items()]
+    options = [option for value in properties for option in ("-p", value)]
+    succeeds(["systemctl", "reset-failed", _unit(record)])
+    run(["systemd-run", "--quiet", "--collect", f"--unit={_unit(record)}", "--service-type=notify", *options, *argv])
+    pid = int(run(["systemctl", "show", "--value", "-p", "MainPID", _unit(record)]))
+    return Running(pid, _start_time(pid), ())
+
+
+def _start_as_process(record: Record, argv: list[str], console: Path) -> Running:
+    groups = cgroups.create(record.name)
+    with console.open("ab") as stream:
+        process = subprocess.Popen(
+            argv,
+            env={**os.environ, **ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+            preexec_fn=lambda: cgroups.join(groups, os.getpid()),
+        )
+    return Running(process.pid, _start_time(process.pid), tuple(groups))
+
+
+def stop(record: Record, *, hard: bool = False, timeout: float = 30.0) -> None:
+    """End the container: asked to power off, and killed when that takes longer than ``timeout`` seconds (or at once
+    with ``hard``, like a power cut). Raises SandboxError when it outlives even that."""
+    found = running(record)
+    if found is not None:
+        if not hard:
+            os.kill(found.pid, signal.SIGTERM)
+            _gone(found, timeout)
+        if found.lives():
+            _kill(record, found)
+        if not _gone(found, 10.0):
+            raise SandboxError(f"the container of {record.name} (pid {found.pid}) does not end")
+        cgroups.remove(found.groups)
+    (record.folder / "running.json").unlink(missing_ok=True)
+
+
+def _kill(record: Record, found: Running) -> None:
+    if not found.groups:
+        run(["systemctl", "kill", "--signal=KILL", _unit(record)])
+        return
+    for pid in cgroups.processes(found.groups):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def _gone(found: Running, timeout: float) -> bool:
+    limit = time.monotonic() + timeout
+    while found.lives():
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.05)
+    return True
