@@ -19,6 +19,7 @@ import yaml
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError, nearest
 from ansible_collections.inferops.sglang.plugins.plugin_utils import catalogue
 
+COLLECTION = Path(__file__).resolve().parent.parent.parent
 REQUIREMENTS = "requirements.txt"
 DESCRIPTION = "lock.yml"
 _KEYS = ("release", "cuda", "python", "waivers", "environment")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,13 +70,25 @@ def digest(path: str) -> str:
     return sha256_file(path)
 
 
-def record(root: str, threads: int = 4) -> dict[str, list[Any]]:
-    """The record of everything below ``root``. Hashing leaves the interpreter lock, so threads help."""
+def record(root: str, earlier: dict[str, list[Any]] | None = None, threads: int = 4) -> dict[str, list[Any]]:
+    """The record of everything below ``root``.
+
+    A file with the size and time of an ``earlier`` record keeps its digest. Hashing leaves the interpreter's lock, so
+    threads help.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
     found = walk(root)
-    paths = sorted(found)
+    made = {path: [status.st_size, status.st_mtime_ns, ""] for path, status in sorted(found.items())}
+    for path, entry in made.items():
+        known = (earlier or {}).get(path)
+        if known is not None and known[:2] == entry[:2]:
+            entry[2] = known[2]
+    unread = [path for path, entry in made.items() if not entry[2]]
     with ThreadPoolExecutor(threads) as pool:
-        digests = pool.map(digest, [os.path.join(root, path) for path in paths])
-        return {path: [found[path].st_size, found[path].st_mtime_ns, value] for path, value in zip(paths, digests)}
+        for path, value in zip(unread, pool.map(lambda path: digest(os.path.join(root, path)), unread)):
+            made[path][2] = value
+    return made
 
 
 def compare(

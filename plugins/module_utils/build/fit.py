@@ -1,0 +1,275 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""Do the distributions of an environment fit each other? Each function is one kind of check, on facts from files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..running import Runner
+from . import elf
+from .abi import Finding
+from .installed import Distribution, pins
+from .snapshot import normalise
+
+Check = dict[str, Any]
+
+#: Kernel package and version -> the torch that it was released for: what the SGLang releases 0.5.7 to 0.5.23 that pin
+#: the one pin of the other (their METADATA).
+KERNEL_TORCH = {
+    "sgl-kernel": {"0.3.20": "2.9.1", "0.3.21": "2.9.1"},
+    "sglang-kernel": {
+        "0.4.1": "2.9.1",
+        "0.4.2": "2.11.0",
+        "0.4.2.post2": "2.11.0",
+        "0.4.3": "2.11.0",
+        "0.4.4": "2.11.0",
+        "0.4.5": "2.11.0",
+        "0.4.6.post1": "2.13.0",
+        "0.4.7": "2.13.0",
+        "0.4.9": "2.14.1",
+        "0.4.10": "2.14.1",
+    },
+}
+#: Distributions without a CUDA version in their name whose own version is that of CUDA.
+_VERSIONED_AS_CUDA = re.compile(
+    r"(cuda-toolkit|nvidia-(cuda-(runtime|nvrtc|nvcc|crt|cupti|cccl)|nvvm|nvjitlink|nvtx))\Z"
+)
+_COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm")
+_BROKEN = re.compile(r"The package `([^`]+)` requires `([^`]+)`, but (.+)")
+_SHOWN = 4
+
+
+def _check(name: str, wrong: str, right: str) -> Check:
+    return {"name": name, "ok": not wrong, "detail": wrong or right}
+
+
+def release(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
+    """The release that the lock is named for is the one that is there: a resolver may quietly take an older one."""
+    version = next((item.version for item in found if item.name == "sglang"), None)
+    wrong = ""
+    if version != lock["release"]:
+        wrong = f"found sglang {version or 'nowhere'}, the lock is for {lock['release']}: correct its pins or 'release'"
+    return _check("release", wrong, f"sglang {version}")
+
+
+def pins_hold(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
+    """Exactly the pinned distributions are there. A pin with a local version (+cu130) must match in full."""
+    wanted = pins(lock["requirements"])
+    versions = {item.name: item.version for item in found}
+    wrong = []
+    for name, version in wanted.items():
+        present = versions.get(name)
+        if present is not None and not _same(present, version):
+            wrong.append(f"{name} {present} in place of {version}")
+    extra = sorted(versions.keys() - wanted.keys() - {normalise(name) for name in _direct(lock["requirements"])})
+    wrong += [f"{name} {versions[name]} is not in the lock" for name in extra]
+    return _check("lock", "; ".join(wrong), f"{len(versions)} distributions as pinned")
+
+
+def cuda_majors(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
+    """All distributions are for the lock's CUDA major version, or for none where the lock is for the CPU.
+
+    A distribution for another major is excused where the one that asks for it asks for its twin for ours as well:
+    that package carries both and chooses when it is imported (nvidia-cutlass-dsl).
+    """
+    wanted = None if lock["cuda"] is None else lock["cuda"].partition(".")[0]
+    majors = {item.name: major for item in found for major in [cuda_major(item)] if major}
+    wrong = [
+        f"{item.name} {item.version} is for CUDA {majors[item.name]}"
+        for item in found
+        if majors.get(item.name, wanted) != wanted and not _twin(item.name, wanted, found)
+    ]
+    target = f"CUDA {wanted}" if wanted else "the CPU"
+    message = f"the lock is for {target}, but " + "; ".join(wrong) + ": take the builds for one CUDA version"
+    return _check(
+        "cuda", message if wrong else "", f"{len(majors)} distributions name a CUDA version, all for {target}"
+    )
+
+
+def cuda_major(item: Distribution) -> str | None:
+    """The CUDA major version that a distribution says it is for, in its name, local version or own version."""
+    named = re.search(r"-cu(\d\d)\d?\Z", item.name)
+    local = re.search(r"\+(?:[\w.]*\.)?cu(\d\d)\d", item.version)
+    if named or local:
+        return (named or local).group(1)  # type: ignore[union-attr]
+    return item.version.partition(".")[0] if _VERSIONED_AS_CUDA.match(item.name) else None
+
+
+def metadata(found: Sequence[Distribution]) -> list[Check]:
+    """A wheel whose file name and content disagree on the version: version checks of others then go wrong."""
+    return [
+        _check(
+            f"metadata:{item.name}",
+            f"the wheel's file name says {item.folder_version}, its METADATA says {item.version}: fetch another build",
+            "",
+        )
+        for item in found
+        if not _same(item.folder_version, item.version)
+    ]
+
+
+def leftovers(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[Check]:
+    """Packages that an upgrade leaves behind and that break the import of their successor."""
+    versions = {item.name: item.version for item in found}
+    checks = []
+    if {"sgl-kernel", "sglang-kernel"} <= versions.keys():
+        text = "sgl-kernel is the old name of sglang-kernel, and both fill the folder sgl_kernel: drop sgl-kernel"
+        checks.append(_check("leftover:sgl-kernel", text, ""))
+    base = versions.get("flashinfer-python")
+    for name in ("flashinfer-cubin", "flashinfer-jit-cache"):
+        version = versions.get(name)
+        if version is None:
+            continue
+        wrong = ""
+        if base is None or _public(version) != _public(base):
+            wrong = (
+                f"{name} {version} beside flashinfer-python {base}: flashinfer refuses to start; drop it or match it"
+            )
+        checks.append(_check(f"leftover:{name}", wrong, f"{name} {version} fits flashinfer-python {base}"))
+    return checks
+
+
+def compiler(found: Sequence[Distribution]) -> Check:
+    """nvcc's parts are of one version: a newer nvvm writes PTX that the older assembler beside it refuses."""
+    parts = {item.name: item.version for item in found if item.name in _COMPILER}
+    wrong = ""
+    if len({".".join(version.split(".")[:2]) for version in parts.values()}) > 1:
+        listed = ", ".join(f"{name} {version}" for name, version in parts.items())
+        wrong = f"the compiler's parts are of different versions ({listed}): pin them to one"
+    return _check(
+        "nvcc", wrong, ", ".join(f"{name} {version}" for name, version in parts.items()) or "no nvcc in the lock"
+    )
+
+
+def broken_pins(runner: Runner, uv: str, python: str) -> list[Check]:
+    """The requirements of distributions that the set breaks, as uv finds them: ``pin:<who asks>:<for what>``."""
+    done = runner([uv, "pip", "check", "--python", python], env={"NO_COLOR": "1", "LC_ALL": "C.UTF-8"}, cwd="/")
+    checks = []
+    for line in (done.stderr + "\n" + done.stdout).splitlines():
+        match = _BROKEN.match(line.strip())
+        if match:
+            name = re.split(r"[\s\[<>=!~;(@]", match.group(2), maxsplit=1)[0]
+            text = f"{match.group(1)} requires {match.group(2)}, {match.group(3).replace('`', '')}"
+            checks.append(_check(f"pin:{normalise(match.group(1))}:{normalise(name)}", text, ""))
+    if done.rc != 0 and not checks:
+        said = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()
+        checks.append(_check("pins", f"uv pip check ended with status {done.rc}: {said[-1]}", ""))
+    return checks or [_check("pins", "", "every requirement of every distribution is met")]
+
+
+def torch_cuda(lock: Mapping[str, Any], torch: Mapping[str, Any] | None) -> list[Check]:
+    """The CUDA version that torch was built for is the lock's."""
+    if torch is None:
+        return []
+    wrong = ""
+    if torch["cuda"] != lock["cuda"]:
+        wrong = (
+            f"torch {torch['version']} is built for {_for_cuda(torch['cuda'])}, the lock is for "
+            f"{_for_cuda(lock['cuda'])}: pin the build of torch for it and give the index that has it"
+        )
+    return [_check("cuda", wrong, f"torch {torch['version']} is built for {_for_cuda(torch['cuda'])}")]
+
+
+def architectures(torch: Mapping[str, Any] | None, capabilities: Sequence[str]) -> list[Check]:
+    """torch has kernels for each compute capability, compiled for it or as PTX of an older one."""
+    if torch is None or torch["cuda"] is None:
+        return []
+    listed = torch["arch_list"]
+    return [
+        _check(
+            f"arch:{capability}",
+            ""
+            if runs_on(listed, capability)
+            else f"torch has no code for capability {capability}: {', '.join(listed)}",
+            f"in torch's list: {', '.join(listed)}",
+        )
+        for capability in capabilities
+    ]
+
+
+def runs_on(listed: Sequence[str], capability: str) -> bool:
+    """Whether one of the architectures (``sm_90``, ``compute_90``, ``sm_120a``) serves a capability (``12.0``).
+
+    Binary code serves the same major version with the same or a higher minor one; code with a suffix serves exactly
+    its own; PTX serves everything newer (CUDA C++ Programming Guide, "Compute Capabilities").
+    """
+    wanted = tuple(int(part) for part in capability.split("."))
+    for name in listed:
+        match = re.match(r"(sm|compute)_(\d+)(\d)([af]?)\Z", name)
+        if not match:
+            continue
+        has = (int(match.group(2)), int(match.group(3)))
+        if match.group(4) == "a" and has == wanted:
+            return True
+        if match.group(4) == "a":
+            continue
+        if match.group(1) == "sm" and has[0] == wanted[0] and has <= wanted:
+            return True
+        if match.group(1) == "compute" and has <= wanted:
+            return True
+    return False
+
+
+def mismatch(wrong: Sequence[Finding], found: Sequence[Distribution], torch: str) -> str:
+    """What does not fit, library by library, and the torch that it was made for where that is known."""
+    parts = []
+    for finding in wrong[:_SHOWN]:
+        if finding.missing:
+            parts.append(f"{finding.library} needs {', '.join(finding.missing)}, which is nowhere")
+        if finding.symbols:
+            shown = ", ".join(f"{elf.demangle(symbol)} ({symbol})" for symbol in finding.symbols[:_SHOWN])
+            more = len(finding.symbols) - _SHOWN
+            parts.append(
+                f"{finding.library} needs {shown}{f' and {more} more' if more > 0 else ''}, not in torch {torch}"
+            )
+    if len(wrong) > _SHOWN:
+        parts.append(f"{len(wrong) - _SHOWN} more libraries")
+    for item in found:
+        made_for = KERNEL_TORCH.get(item.name, {}).get(_public(item.version))
+        if made_for and made_for != _public(torch) and any(f.library.startswith("sgl_kernel/") for f in wrong):
+            parts.append(f"{item.name} {item.version} was released for torch {made_for}")
+    return "; ".join(parts)
+
+
+def _twin(name: str, wanted: str | None, found: Sequence[Distribution]) -> bool:
+    twin = re.sub(r"-cu\d+\Z", f"-cu{wanted}", name)
+    if wanted is None or twin == name:
+        return False
+    for item in found:
+        asked = {_required(line) for line in item.requires if "extra ==" not in line}
+        if {name, twin} <= asked:
+            return True
+    return False
+
+
+def _required(line: str) -> str:
+    return normalise(re.split(r"[\s\[<>=!~;(@]", line, maxsplit=1)[0])
+
+
+def _direct(requirements: str) -> list[str]:
+    """Names that are required by address (``name @ https://…``): their version is not known."""
+    return re.findall(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*@", requirements, re.MULTILINE)
+
+
+def _public(version: str) -> str:
+    return version.partition("+")[0]
+
+
+def _same(found: str, wanted: str) -> bool:
+    """Whether a version is the pinned one; a pin without a local version accepts any (``2.13.0+cpu``)."""
+    if "+" not in wanted:
+        found = _public(found)
+    return _canonical(found) == _canonical(wanted)
+
+
+def _canonical(version: str) -> str:
+    """Enough of PEP 440's normal form for two spellings of one version: trailing zeros, dashes, letter case."""
+    public, plus, local = version.lower().replace("-", ".").replace("_", ".").partition("+")
+    return re.sub(r"(\.0)+(?=\Z|\.post|\.dev|a\d|b\d|rc\d)", "", public) + plus + local
+
+
+def _for_cuda(version: str | None) -> str:
+    return f"CUDA {version}" if version else "the CPU"
