@@ -114,7 +114,7 @@ options:
       run_as:
         description:
           - System user of the server.
-          - With V(root), much of the unit's hardening has no effect; use it only where an environment in place demands it.
+          - With V(root), much of the unit's hardening has no effect; use it only where an environment demands it.
         type: str
         default: sglang
       cuda_home:

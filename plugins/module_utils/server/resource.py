@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""One instance on one host: ``look`` reads, ``plan`` decides. What ``sglang_server`` and ``sglang_plan`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import layout
+from ..changes import NONE, RESTART, Plan
+from ..errors import InferopsError
+from . import activation, adopt, environment, process, verdict
+from .options import ERROR
+from .render import Rendered, agent_file, render
+from .spec import IN_PLACE
+
+STARTED, STOPPED, RESTARTED, ABSENT = "started", "stopped", "restarted", "absent"
+
+
+@dataclass(frozen=True)
+class Look:
+    """Everything that is known of an instance. ``wanted`` is ``None`` while its environment does not exist."""
+
+    instance: Mapping[str, Any]
+    unit: Mapping[str, str]
+    activation: activation.Observed
+    process: process.Observed
+    environment: environment.Environment | None
+    wanted: Rendered | None
+    reasons: list[str]
+    strangers: list[adopt.Stranger]
+
+    @property
+    def resource(self) -> str:
+        return f"process/{self.instance['name']}"
+
+    @property
+    def started_from(self) -> dict[str, Any] | None:
+        """The record of the activation that the running server was started from."""
+        return _started_from(self.instance["name"], self.process)
+
+
+def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str, Any] | None = None) -> Look:
+    """Read the host; ``unit`` is what systemd says of the instance's unit.
+
+    ``schema`` are the options of an environment in place, where they have been read and not been kept.
+
+    :raises InferopsError: when the release would refuse an argument of the instance.
+    """
+    name = instance["name"]
+    running = process.observe(name, unit)
+    found = environment.find(instance, schema)
+    wanted = None
+    reasons: list[str] = []
+    if found is not None:
+        wanted = render(instance, found, speculate=verdict.speculate(instance, found))
+        refused = [problem for problem in wanted.problems if problem.severity == ERROR]
+        if refused:
+            raise InferopsError(
+                f"instance {name!r} has options that its SGLang would refuse: "
+                + "; ".join(f"args.{problem.option}: {problem.message}" for problem in refused),
+                problems=[problem.message for problem in refused],
+            )
+        reasons = process.reasons(instance, found, wanted, running, _started_from(name, running))
+    strangers = [] if running.active else adopt.strangers(instance["port"], unit_name(name))
+    return Look(instance, unit, activation.observe(name), running, found, wanted, reasons, strangers)
+
+
+def plan(seen: Look, state: str = STARTED, enabled: bool = True) -> Plan:
+    """What ``sglang_server`` would do to bring the instance to ``state``.
+
+    A server that someone started by hand on the instance's port is to be taken over: the caller asks whether it may.
+    """
+    name = seen.instance["name"]
+    changes = Plan()
+    if state == ABSENT:
+        for path in seen.activation.files:
+            changes.add(f"activation/{name}", path, "present", None)
+        changes.add(f"activation/{name}", "record", seen.activation.last and seen.activation.last["n"], None)
+        changes.add(seen.resource, "state", _state(seen), STOPPED, RESTART)
+        return changes
+    if state != STOPPED:
+        for stranger in seen.strangers:
+            changes.add(seen.resource, "adopt", stranger.describe(), "ended and taken over by the unit", RESTART)
+        changes.extend(_activation(seen))
+    if seen.unit.get("LoadState") == "loaded" or state != STOPPED:
+        changes.add(f"activation/{name}", "enabled", seen.unit.get("UnitFileState") == "enabled", enabled)
+    if state == STOPPED:
+        changes.add(seen.resource, "state", _state(seen), STOPPED, RESTART)
+    elif not seen.process.active:
+        changes.add(seen.resource, "state", STOPPED, STARTED)
+    elif state == RESTARTED:
+        changes.add(seen.resource, "restart", "running", "restarted, as asked for", RESTART)
+    elif seen.reasons:
+        changes.add(seen.resource, "restart", seen.reasons, "restarted, as described", RESTART)
+    return changes
+
+
+def unproven(seen: Look) -> Plan:
+    """The change that ``sglang_ready`` makes: an activation that is in force and has not served yet."""
+    last = seen.activation.last
+    changes = Plan()
+    if last is not None and last["outcome"] == activation.PENDING:
+        changes.add(f"activation/{seen.instance['name']}", "outcome", last["outcome"], activation.GOOD, NONE)
+    return changes
+
+
+def describe(seen: Look) -> dict[str, Any]:
+    """The record of the wanted activation, without its number and outcome."""
+    if seen.environment is None or seen.wanted is None:
+        raise InferopsError(_missing(seen.instance))
+    instance, argv = seen.instance, seen.wanted.argv
+    return {
+        "instance": instance["name"],
+        "mode": instance["mode"],
+        "build_id": seen.environment.build_id,
+        "root": seen.environment.root,
+        "python": seen.environment.python,
+        "release": seen.environment.release,
+        "agent": agent_file(instance),
+        "run_as": instance["run_as"],
+        "argv": argv,
+        "variables": sorted(seen.wanted.variables.keys() | seen.wanted.secret_variables.keys()),
+        "model_path": instance["model_path"],
+        "host": instance["host"],
+        "port": instance["port"],
+        "speculating": any(word.startswith("--speculative-algorithm=") for word in argv),
+    }
+
+
+def _activation(seen: Look) -> Plan:
+    name = seen.instance["name"]
+    changes = Plan()
+    if seen.wanted is None:
+        before = seen.activation.last
+        in_place = seen.instance["mode"] == IN_PLACE
+        wanted = seen.instance["python"] if in_place else seen.instance["build"]["build_id"]
+        changes.add(f"activation/{name}", "options" if in_place else "build", before and before["build_id"], wanted)
+        changes.deferred.append(f"activation/{name}: unit and arguments are known once {wanted} has been read")
+        return changes
+    changes = activation.plan(seen.activation, describe(seen), seen.wanted.files, seen.wanted.secret)
+    if not changes.changed:
+        # the file is right and systemd has not read it
+        changes.add(f"activation/{name}", "loaded by systemd", seen.unit.get("NeedDaemonReload") != "yes", True)
+    return changes
+
+
+def _missing(instance: Mapping[str, Any]) -> str:
+    name = instance["name"]
+    if instance["mode"] == IN_PLACE:
+        return f"instance {name!r}: the options of {instance['python']} have not been read"
+    return (
+        f"instance {name!r} wants the build {instance['build']['build_id']}, which is not there or not sealed under "
+        f"{layout.BUILDS}; make it with python_env (deploy.yml does) before the server is put in force"
+    )
+
+
+def unit_name(name: str) -> str:
+    return layout.Instance(name).unit
+
+
+def _state(seen: Look) -> str:
+    return STARTED if seen.process.active else STOPPED
+
+
+def _started_from(name: str, running: process.Observed) -> dict[str, Any] | None:
+    number = (running.record or {}).get("activation")
+    return activation.record(name, number) if number else None

@@ -1,0 +1,234 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""What ``sglang_server`` does: brings instances to a state, one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import layout, procfs, systemd
+from ..changes import RESTART, Plan
+from ..errors import InferopsError
+from ..files import write_atomic
+from ..running import Runner, check
+from . import activation, adopt, environment, force, lease, options, options_worker, process, resource, spec
+from .render import STOP_MARGIN
+from .resource import ABSENT, RESTARTED, STARTED, STOPPED, Look
+
+RESTORED = "restored"
+STATES = (STARTED, STOPPED, RESTARTED, RESTORED, ABSENT)
+# imported so that it travels with the module: a build's interpreter runs it
+WORKER = options_worker.__name__
+
+
+def run(
+    runner: Runner,
+    instances: Sequence[Mapping[str, Any]],
+    *,
+    state: str,
+    enabled: bool,
+    adopting: bool,
+    holder: Mapping[str, Any],
+    check_mode: bool,
+) -> tuple[Plan, list[dict[str, Any]]]:
+    """Bring each instance to ``state``: the plan, and what is known of each afterwards.
+
+    ``holder`` is the run for which the lease on each instance is taken. Nothing is touched before all are planned.
+
+    :raises InferopsError: for a wrong description, a build that is not there, a server that is not ours on the port,
+        a lease of another run, a unit that does not start or stop.
+    """
+    spec.validate(instances)
+    units = systemd.show(runner, [resource.unit_name(instance["name"]) for instance in instances])
+    seen = [_look(runner, instance, units[resource.unit_name(instance["name"])], check_mode) for instance in instances]
+    whole = Plan()
+    plans = []
+    for look in seen:
+        plans.append(_plan(look, state, enabled))
+        whole.extend(plans[-1])
+        if look.strangers and state in (STARTED, RESTARTED) and not adopting and not check_mode:
+            raise adopt.refuse(look.instance["name"], look.strangers)
+    results = []
+    for look, changes in zip(seen, plans):
+        if changes.changed and not check_mode:
+            lease.take(look.instance["name"], holder, lease.TERM + look.instance["drain_timeout"])
+            _apply(runner, look, changes, state, enabled, holder)
+        results.append(_result(runner, look, changes, check_mode))
+    return whole, results
+
+
+def _look(runner: Runner, instance: Mapping[str, Any], unit: Mapping[str, str], check_mode: bool) -> Look:
+    schema = None
+    if instance["mode"] == spec.IN_PLACE and environment.kept_schema(instance) is None:
+        schema = options.dump(runner, instance["python"], {name: str(v) for name, v in instance["env"].items()})
+        if not check_mode:
+            environment.keep_schema(instance, schema)
+    return resource.look(instance, unit, schema)
+
+
+def _plan(look: Look, state: str, enabled: bool) -> Plan:
+    if state != RESTORED:
+        return resource.plan(look, state, enabled)
+    name, changes = look.instance["name"], Plan()
+    good, last = activation.last_good(name), look.activation.last
+    if last is None:
+        raise InferopsError(f"instance {name!r} has never been put in force on this host: there is nothing to restore")
+    if good is None or good["n"] != last["n"]:
+        changes.add(f"activation/{name}", "in force", last["n"], good["n"] if good else None, RESTART)
+    elif not look.process.active:
+        changes.add(look.resource, "state", STOPPED, STARTED)
+    return changes
+
+
+def _apply(runner: Runner, look: Look, changes: Plan, state: str, enabled: bool, holder: Mapping[str, Any]) -> None:
+    name, unit = look.instance["name"], resource.unit_name(look.instance["name"])
+    if state == STOPPED:
+        stop(runner, unit, look.instance["drain_timeout"])
+        _enable(runner, look, enabled)
+        lease.release(name, holder)
+    elif state == ABSENT:
+        _remove(runner, look)
+    elif state == RESTORED:
+        _restore(runner, look)
+    else:
+        desired = resource.describe(look)
+        _require_agent(desired["agent"])
+        for stranger in look.strangers:
+            adopt.end(stranger, look.instance["drain_timeout"])
+        again = look.process.active and (state == RESTARTED or bool(look.reasons))
+        if again:
+            stop(runner, unit, look.instance["drain_timeout"])
+        _put_in_force(runner, name, desired, look.wanted.files if look.wanted else {}, activation.PENDING)
+        _enable(runner, look, enabled)
+        if again or not look.process.active:
+            start(runner, name, unit)
+
+
+def _put_in_force(
+    runner: Runner, name: str, desired: Mapping[str, Any], files: Mapping[str, str], outcome: str
+) -> None:
+    with lease.locked(name):
+        force.store(name, desired, files, outcome)
+        force.put_in_force(name, desired, files)
+        force.prune(name)
+    check(runner, ["systemctl", "daemon-reload"], "making systemd read its units again")
+
+
+def start(runner: Runner, name: str, unit: str) -> None:
+    """Start a unit, giving a start that was asked for the two attempts that the breaker allows.
+
+    :raises InferopsError: when it does not start; the breaker's reason is in the message.
+    """
+    paths = layout.Instance(name)
+    os.makedirs(paths.run, mode=0o755, exist_ok=True)
+    write_atomic(os.path.join(paths.run, "asked.json"), json.dumps({"at": time.time()}).encode())
+    check(runner, ["systemctl", "start", unit], f"starting {unit}")
+    now = systemd.show(runner, [unit])[unit]
+    if now["ActiveState"] not in process.RUNNING:
+        raise InferopsError(
+            f"{unit} was started and is {now['ActiveState']} ({now['Result']}); "
+            f"see 'systemctl status {unit}' and the newest log in {paths.logs}",
+            unit=unit,
+        )
+
+
+def stop(runner: Runner, unit: str, drain: int) -> None:
+    """Stop a unit and see that nothing of it is left. A unit that waits for its next attempt is stopped too.
+
+    :raises InferopsError: when a process of it stays, or when it ended as a failure.
+    """
+    before = systemd.show(runner, [unit])[unit]
+    check(runner, ["systemctl", "stop", unit], f"stopping {unit} (its running requests have {drain + STOP_MARGIN} s)")
+    now = systemd.show(runner, [unit])[unit]
+    if now["ActiveState"] == "failed":
+        check(runner, ["systemctl", "reset-failed", unit], f"clearing the failure of {unit}")
+        now = systemd.show(runner, [unit])[unit]
+    left = _members(before.get("ControlGroup", ""))
+    if now["ActiveState"] != "inactive" or left:
+        shown = ", ".join(f"{pid} ({' '.join(procfs.cmdline(pid))[:60]})" for pid in left)
+        raise InferopsError(
+            f"{unit} is {now['ActiveState']} after it was stopped; still there: {shown or 'no process'}"
+        )
+
+
+def _members(group: str) -> list[int]:
+    """The processes that are left in a unit's control group."""
+    for base in ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"):
+        path = f"{base}{group}/cgroup.procs"
+        if group and os.path.exists(path):
+            with open(path, encoding="ascii") as stream:
+                return [int(line) for line in stream]
+    return []
+
+
+def _enable(runner: Runner, look: Look, enabled: bool) -> None:
+    unit = resource.unit_name(look.instance["name"])
+    if (look.unit.get("UnitFileState") == "enabled") != enabled:
+        verb = "enable" if enabled else "disable"
+        check(runner, ["systemctl", verb, unit], f"{verb[:-1]}ing {unit}")
+
+
+def _restore(runner: Runner, look: Look) -> None:
+    """Put the last activation that served back, with its content as it was then."""
+    name, unit = look.instance["name"], resource.unit_name(look.instance["name"])
+    last, good = look.activation.last, activation.last_good(name)
+    stop(runner, unit, look.instance["drain_timeout"])
+    if last is not None and (good is None or last["n"] != good["n"]):
+        force.set_outcome(name, last["n"], activation.FAILED)
+    if good is None:
+        raise InferopsError(
+            f"instance {name!r} did not come up, and no activation of it has served before; it is left stopped"
+        )
+    files = force.files_of(name, good["n"])
+    desired = {key: value for key, value in good.items() if key not in ("format", "n", "outcome", "content", "made_at")}
+    _put_in_force(runner, name, {**desired, "restored_from": good["n"]}, files, activation.RESTORED)
+    start(runner, name, unit)
+
+
+def _remove(runner: Runner, look: Look) -> None:
+    """Take the instance off the host; its logs stay."""
+    name, unit = look.instance["name"], resource.unit_name(look.instance["name"])
+    if look.unit.get("LoadState") == "loaded":
+        stop(runner, unit, look.instance["drain_timeout"])
+        check(runner, ["systemctl", "disable", unit], f"disabling {unit}")
+    for path in look.activation.files:
+        os.unlink(path)
+    check(runner, ["systemctl", "daemon-reload"], "making systemd read its units again")
+    paths = layout.Instance(name)
+    for folder in (paths.root, paths.state, paths.run):
+        if os.path.isdir(folder):
+            shutil.rmtree(folder)
+
+
+def _require_agent(path: str) -> None:
+    if not os.path.exists(path):
+        raise InferopsError(
+            f"the host agent {path} is not there; the role's entry point 'prepare' (deploy.yml) puts it on the host"
+        )
+
+
+def _result(runner: Runner, look: Look, changes: Plan, check_mode: bool) -> dict[str, Any]:
+    name = look.instance["name"]
+    unit = resource.unit_name(name)
+    running = look.process
+    if changes.changed and not check_mode:
+        running = process.observe(name, systemd.show(runner, [unit])[unit])
+    last = activation.newest(name)
+    restart = bool(look.reasons)
+    return {
+        "name": name,
+        "unit": unit,
+        "argv": look.wanted.argv if look.wanted else [],
+        "activation": last["n"] if last else None,
+        "outcome": last["outcome"] if last else None,
+        "restart_needed": restart,
+        "restart_reasons": look.reasons,
+        "main_pid": running.main_pid or None,
+        "active_since": running.active_since,
+        "adopted": [stranger.describe() for stranger in look.strangers],
+    }

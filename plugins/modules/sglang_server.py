@@ -1,0 +1,192 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, the inferops.sglang authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sglang_server
+short_description: Puts SGLang servers in force as systemd units, and starts, stops and restarts them
+version_added: "0.1.0"
+description:
+  - Puts a build, the unit, its environment and its secrets in force as one activation, which is kept with its content.
+  - A running server is restarted only when something changed that its process depends on. RV(servers[].restart_reasons)
+    says what.
+  - It does not wait until a server is ready. That is what M(inferops.sglang.sglang_ready) does.
+author: The inferops.sglang authors
+extends_documentation_fragment:
+  - inferops.sglang.attributes
+  - inferops.sglang.instance
+options:
+  state:
+    description:
+      - V(started) puts the instances in force and starts or restarts them as needed.
+      - V(stopped) stops them, after their running requests.
+      - V(restarted) is as V(started), and restarts a server that needs none.
+      - V(restored) puts the last activation that served back in force and starts it.
+      - V(absent) stops the instances and takes them off the host. Their logs stay.
+    type: str
+    choices: [started, stopped, restarted, restored, absent]
+    default: started
+  enabled:
+    description: Whether the units start with the host.
+    type: bool
+    default: true
+  adopt:
+    description:
+      - Whether a server that someone started by hand on the port of an instance may be ended, after its running
+        requests, and replaced by the unit.
+    type: bool
+    default: false
+  run:
+    description: The run that works on these instances. Set by the action plugin; leave it out.
+    type: dict
+    suboptions:
+      id:
+        description: Name of the run.
+        type: str
+        required: true
+      controller:
+        description: Where it runs.
+        type: str
+        required: true
+      break_id:
+        description: A run that is known to be over, whose lease may be taken away.
+        type: str
+notes:
+  - While a run works on an instance, another run is refused. The lease expires by itself; C(/opt/sglang/NAME/lease.json)
+    on the host names its holder, and removing that file breaks it.
+seealso:
+  - module: inferops.sglang.python_env
+  - module: inferops.sglang.sglang_ready
+"""
+
+EXAMPLES = r"""
+- name: One server in force and started
+  inferops.sglang.sglang_server:
+    instances:
+      - name: kimi
+        model_path: /shared/kimi-k2.5-int4
+        lock: sglang-0.5.9-cu130
+        patches: [kimi_k25_eagle3_delegation]
+        args:
+          tp_size: 8
+          trust_remote_code: true
+        speculative:
+          draft_model_path: /data/eagle3/4
+          num_steps: 2
+          eagle_topk: 4
+          num_draft_tokens: 16
+
+- name: Why would it be restarted?
+  inferops.sglang.sglang_server:
+    instances: "{{ my_instances }}"
+  check_mode: true
+  register: server
+
+- name: Put back what served before
+  inferops.sglang.sglang_server:
+    instances: "{{ my_instances }}"
+    state: restored
+"""
+
+RETURN = r"""
+servers:
+  description: Each instance, in the order in which they were given.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the instance.
+      type: str
+      sample: kimi
+    unit:
+      description: Its systemd unit.
+      type: str
+      sample: sglang-kimi.service
+    argv:
+      description: The command of the server as described; empty while the build does not exist.
+      type: list
+      elements: str
+    activation:
+      description: Number of the newest activation.
+      type: int
+      sample: 3
+    outcome:
+      description: What became of it (V(pending) until the server was ready once, V(good), V(failed), V(restored)).
+      type: str
+      sample: good
+    restart_needed:
+      description: Whether the server that ran before this call was not the one described.
+      type: bool
+    restart_reasons:
+      description: Why, in words.
+      type: list
+      elements: str
+      sample: ["option --cuda-graph-max-bs: it runs with '64'; wanted with '128'"]
+    main_pid:
+      description: The server's main process.
+      type: int
+      sample: 4711
+    active_since:
+      description: When that process started, in seconds since the epoch.
+      type: float
+    adopted:
+      description: Servers that were started by hand and were replaced, or would be.
+      type: list
+      elements: dict
+deferred:
+  description: What cannot be known yet.
+  returned: success
+  type: list
+  elements: str
+strangers:
+  description: Servers on the port of an instance that this collection did not start.
+  returned: failure because of them
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.inferops.sglang.plugins.module_utils import adapter
+from ansible_collections.inferops.sglang.plugins.module_utils.server import service, spec
+
+RUN = {
+    "id": {"type": "str", "required": True},
+    "controller": {"type": "str", "required": True},
+    "break_id": {"type": "str"},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "instances": spec.instances_option(),
+            "state": {"type": "str", "choices": list(service.STATES), "default": "started"},
+            "enabled": {"type": "bool", "default": True},
+            "adopt": {"type": "bool", "default": False},
+            "run": {"type": "dict", "options": RUN},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+
+    def logic() -> dict[str, object]:
+        plan, servers = service.run(
+            adapter.runner_of(module),
+            params["instances"],
+            state=params["state"],
+            enabled=params["enabled"],
+            adopting=params["adopt"],
+            holder=params["run"] or {"id": "by hand", "controller": "this host"},
+            check_mode=module.check_mode,
+        )
+        return adapter.outcome(plan, servers=servers)
+
+    adapter.finish(module, logic)
+
+
+if __name__ == "__main__":
+    main()
