@@ -29,13 +29,8 @@ HARD = frozenset({"lock", "release", "cuda", "imports", *(f"import:{name}" for n
     "abi:flashinfer_jit_cache",
     "abi:flashinfer_cubin",
 }
-#: Distribution -> what a server imports of it.
-_IMPORTS = {
-    "torch": "torch",
-    "sgl-kernel": "sgl_kernel",
-    "sglang-kernel": "sgl_kernel",
-    "flashinfer-python": "flashinfer",
-}
+#: What a server imports before SGLang, where it is there: the kernel package has had several names.
+_BASE = ("torch", "sgl_kernel", "flashinfer")
 
 
 def prove(
@@ -55,8 +50,7 @@ def prove(
     python = os.path.join(path, "bin", "python")
     packages = os.path.join(path, site_packages)
     found = installed.distributions(path, site_packages)
-    names = {item.name for item in found}
-    modules = [module for name, module in _IMPORTS.items() if name in names]
+    modules = [name for name in _BASE if os.path.isdir(os.path.join(packages, name))]
     modules += ["sglang", "sglang.launch_server", *patched_modules(patches)]
     checks = [
         fit.release(lock, found),
