@@ -6,16 +6,16 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from . import container, controller, host, image, network, records, settings, ssh
+from . import container, controller, host, image, models, network, records, settings, ssh, wheelhouse
 from .shell import SandboxError, say
 
 
 def _up(options: argparse.Namespace) -> int:
     controller.prepare()
-    image.ensure()
+    _ensure(image.ensure, *((models.ensure, wheelhouse.ensure) if options.serving else ()))
     network.ensure_bridge()
     ssh.public_key()
     hosts = [host.up(name, options.mount) for name in options.name]
@@ -25,6 +25,19 @@ def _up(options: argparse.Namespace) -> int:
     for record in hosts:
         print(f"{record.name} {record.address}")
     return 0
+
+
+def _fill(dummy: argparse.Namespace) -> int:
+    controller.prepare()
+    _ensure(models.ensure, wheelhouse.ensure)
+    return 0
+
+
+def _ensure(*parts: Callable[[], object]) -> None:
+    """Side by side: the image waits for one mirror, the wheelhouse for another."""
+    with ThreadPoolExecutor(max_workers=len(parts)) as pool:
+        for done in [pool.submit(part) for part in parts]:
+            done.result()
 
 
 def _stop(options: argparse.Namespace) -> int:
@@ -92,7 +105,11 @@ def _parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", help="create or repair hosts; prints a line NAME ADDRESS for each")
     up.add_argument("name", nargs="+")
     up.add_argument("--mount", action="append", default=[], metavar="SOURCE:TARGET", help="one more read-only folder")
+    up.add_argument("--serving", action="store_true", help="with all that a server needs: `fill` first")
     up.set_defaults(run=_up)
+
+    fill = commands.add_parser("fill", help="fill the wheelhouse and make the models; quick when that is done")
+    fill.set_defaults(run=_fill)
 
     stop = commands.add_parser("stop", help="power hosts off; their disks stay")
     stop.add_argument("name", nargs="+")

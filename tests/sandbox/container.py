@@ -80,10 +80,8 @@ def start(record: Record, root: Path) -> Running:
     """Boot the container and return at once; whether it comes up is for the caller to watch."""
     argv = command(record, root)
     console = record.folder / "console.log"
-    if pid1_is_systemd():
-        started = _start_as_unit(record, argv, console)
-    else:
-        started = _start_as_process(record, argv, console)
+    launch = _start_as_unit if pid1_is_systemd() else _start_as_process
+    started = launch(record, argv, console)
     data = {"pid": started.pid, "start_time": started.start_time, "groups": [str(group) for group in started.groups]}
     write(record.folder / "running.json", json.dumps(data) + "\n")
     return started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from pathlib import Path
@@ -38,6 +39,8 @@ def prepare() -> None:
     if os.geteuid() != 0:
         raise SandboxError("the sandbox makes containers and a bridge and must run as root (try sudo)")
     packages = {package for program, package in PROGRAMS.items() if shutil.which(program) is None}
+    if importlib.util.find_spec("ensurepip") is None:
+        packages.add("python3-venv")
     if not KEYRING.exists():
         packages.add("debian-archive-keyring")
     if packages:

@@ -69,5 +69,8 @@ def run(argv: Sequence[str], *, env: Mapping[str, str] | None = None, log: Path 
 
 
 def succeeds(argv: Sequence[str]) -> bool:
-    """Whether a quiet probe ends with 0."""
-    return subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    """Whether a quiet probe ends with 0; a program that is not there does not."""
+    try:
+        return subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    except FileNotFoundError:
+        return False

@@ -67,7 +67,7 @@ def publish() -> None:
 
 
 def wait(record: Record, alive: Path, timeout: float = 90.0) -> None:
-    """Until sshd greets. Raises SandboxError when the container ends (``alive`` goes) or ``timeout`` seconds are over."""
+    """Until sshd greets. Raises SandboxError when the container ends (``alive`` goes) or after ``timeout`` seconds."""
     limit = time.monotonic() + timeout
     while not greets(record.address):
         if not alive.exists():
