@@ -12,9 +12,9 @@ module: sglang_summary
 short_description: Print one screen of what runs on which host
 version_added: "0.1.0"
 description:
-  - Prints, from the registered results of M(inferops.sglang.sglang_plan), a few lines for each instance of each host, its
-    release, its patches with their states, the phases of its last start with their seconds, the text of one generation
-    and, with speculative decoding, the accept length.
+  - Prints, from the registered results of M(inferops.sglang.sglang_plan), a few lines for each instance of each host,
+    its release, its patches with their states, the phases of its last start with their seconds, the text of one
+    generation and, with speculative decoding, the accept length.
   - It runs on the controller and touches no host.
 extends_documentation_fragment:
   - inferops.sglang.attributes.reader

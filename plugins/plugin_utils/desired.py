@@ -21,29 +21,28 @@ IN_PLACE = "in_place"
 
 
 def instances(
-    described: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    described: Mapping[str, Any],
     override: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The instances as a list, each with its ``name``, with the overrides merged in.
 
-    ``described`` is the inventory's ``sglang_instances`` (by name) or already a list. ``only`` keeps those names.
+    ``described`` is the inventory's ``sglang_instances``, by name. ``only`` keeps those names.
 
     :raises InferopsError: for an override of, or a limit to, an instance that is not described.
     """
-    if isinstance(described, Mapping):
-        listed = [{"name": name, **copy.deepcopy(dict(value or {}))} for name, value in described.items()]
-    else:
-        listed = [copy.deepcopy(dict(value)) for value in described]
-    names = [instance.get("name") for instance in listed]
+    if not isinstance(described, Mapping):
+        raise InferopsError(f"sglang_instances must map names to instances; found a {type(described).__name__}")
+    listed = [{**copy.deepcopy(dict(value or {})), "name": name} for name, value in described.items()]
+    names = list(described)
     for name in [*(override or {}), *only]:
         if name not in names:
             raise InferopsError(
-                f"instance {name!r} is not described: found {', '.join(map(str, names)) or 'none'} in sglang_instances"
-                + nearest(str(name), [str(known) for known in names])
+                f"instance {name!r} is not described: found {', '.join(names) or 'none'} in sglang_instances"
+                + nearest(str(name), names)
             )
     for instance in listed:
-        merge(instance, (override or {}).get(instance.get("name"), {}))
+        merge(instance, (override or {}).get(instance["name"], {}))
     return [instance for instance in listed if not only or instance["name"] in only]
 
 

@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Controller side of ``sglang_plan``: from the inventory's words to what a host can compare itself with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
+from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        args = dict(self._task.args)
+        agent = desired.agent()
+        described = args.get("instances") or []
+        problems = spec.unknown_keys(described)
+        try:
+            if problems:
+                raise InferopsError("; ".join(problems), problems=problems)
+            instances, dummy = desired.with_builds(
+                [dict(instance) for instance in described],
+                python=str(args.pop("python", "")),
+                indexes=args.pop("indexes", []),
+                find_links=args.pop("find_links", []),
+                playbook_dir=(task_vars or {}).get("playbook_dir"),
+            )
+        except InferopsError as error:
+            return {**result, "failed": True, "msg": error.message, **error.result}
+        args["instances"] = [{**instance, "agent": agent} for instance in instances]
+        args["agent_version"] = agent["version"]
+        result.update(self._execute_module(module_args=args, task_vars=task_vars))
+        if not result.get("failed"):
+            result["agent"] = agent
+            result["builds"] = _to_make(result["plan"], instances, described)
+        return result
+
+
+def _to_make(
+    plan: list[dict[str, Any]], instances: list[dict[str, Any]], described: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The distinct builds that the plan wants made, as the inventory names them."""
+    wanted = {change["resource"].partition("/")[2] for change in plan if change["resource"].startswith("build/")}
+    found = {}
+    for instance, words in zip(instances, described, strict=True):
+        build_id = (instance.get("build") or {}).get("build_id")
+        if build_id in wanted:
+            found[build_id] = {"build_id": build_id, "lock": words["lock"], "patches": words.get("patches") or []}
+    return list(found.values())

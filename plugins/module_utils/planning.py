@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""A whole host in one call: every resource's observe and plan, in the order in which changes are applied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import host, layout, systemd
+from .build import store
+from .changes import Plan
+from .errors import InferopsError
+from .files import read_json
+from .running import Runner
+from .server import resource, spec
+from .toolkit import desired as toolkit_desired
+from .toolkit import state as toolkit_state
+
+#: What ``sglang_ready`` keeps of the last start that became ready.
+READY = "ready.json"
+
+
+def run(
+    runner: Runner,
+    instances: Sequence[Mapping[str, Any]],
+    toolkit: Mapping[str, Any],
+    agent_version: str,
+    thorough: bool = False,
+) -> dict[str, Any]:
+    """The plan of a host and what was observed.
+
+    :raises InferopsError: for a description that cannot be right on this host; every instance's problems are named.
+    """
+    spec.validate(instances)
+    changes = Plan()
+    found_host = host.observe(agent_version)
+    changes.extend(host.plan(found_host, agent_version))
+
+    wanted_toolkit = toolkit_desired.parse(toolkit)
+    found_toolkit = toolkit_state.observe(wanted_toolkit)
+    changes.extend(toolkit_state.plan(found_toolkit, wanted_toolkit))
+
+    units = systemd.show(runner, [resource.unit_name(instance["name"]) for instance in instances])
+    builds = _builds(instances, changes, thorough)
+    seen = _look(instances, units)
+    for look in seen:
+        changes.extend(resource.plan(look))
+        changes.extend(resource.unproven(look))
+    return {
+        "plan": changes.to_list(),
+        "in_sync": not changes.changed,
+        "consequence": changes.consequence,
+        "deferred": changes.deferred,
+        "observed": {
+            "host": found_host,
+            "toolkit": found_toolkit,
+            "instances": {look.instance["name"]: _instance(look, builds) for look in seen},
+        },
+    }
+
+
+def _builds(instances: Sequence[Mapping[str, Any]], changes: Plan, thorough: bool) -> dict[str, store.Build | None]:
+    """Each distinct build, looked at once, its plan added to ``changes``."""
+    builds: dict[str, store.Build | None] = {}
+    for instance in instances:
+        wanted = instance.get("build")
+        if wanted and wanted["build_id"] not in builds:
+            builds[wanted["build_id"]] = store.observe(wanted["build_id"], thorough=thorough)
+            changes.extend(store.plan(wanted, builds[wanted["build_id"]]))
+    return builds
+
+
+def _look(instances: Sequence[Mapping[str, Any]], units: Mapping[str, Mapping[str, str]]) -> list[resource.Look]:
+    """Look at all instances; what is wrong with several of them is said in one message."""
+    seen, problems = [], []
+    for instance in instances:
+        try:
+            seen.append(resource.look(instance, units[resource.unit_name(instance["name"])]))
+        except InferopsError as error:
+            problems.append(error.message)
+    if problems:
+        raise InferopsError("; ".join(problems), problems=problems)
+    return seen
+
+
+def _instance(look: resource.Look, builds: Mapping[str, store.Build | None]) -> dict[str, Any]:
+    """What a person wants to know of an instance, in or out of sync."""
+    instance, last = look.instance, look.activation.last
+    build = builds.get((instance.get("build") or {}).get("build_id", ""))
+    host_name = "127.0.0.1" if instance["host"] in ("0.0.0.0", "::") else instance["host"]
+    return {
+        "state": _state(look),
+        "release": look.environment.release if look.environment else None,
+        "build_id": look.environment.build_id if look.environment else None,
+        "activation": last["n"] if last else None,
+        "outcome": last["outcome"] if last else None,
+        "url": f"http://{host_name}:{instance['port']}",
+        "main_pid": look.process.main_pid or None,
+        "active_since": look.process.active_since,
+        "restart_reasons": look.reasons,
+        "patches": [{"name": p["name"], "state": p["state"]} for p in build.manifest["patches"]] if build else [],
+        "start": _start(look),
+    }
+
+
+def _state(look: resource.Look) -> str:
+    """``ready`` (it served once since its start), ``starting``, ``failed``, ``stopped`` or ``absent``."""
+    if look.process.main_pid:
+        return "ready" if _start(look) else "starting"
+    if look.unit.get("ActiveState") == "failed":
+        return "failed"
+    return "stopped" if look.activation.last else "absent"
+
+
+def _start(look: resource.Look) -> dict[str, Any] | None:
+    """The record of the running start's readiness; ``None`` for one that has not served."""
+    record = read_json(os.path.join(layout.Instance(look.instance["name"]).root, READY))
+    if record is None or record.get("invocation_id") != look.unit.get("InvocationID"):
+        return None
+    return {key: value for key, value in record.items() if key != "invocation_id"}

@@ -1,0 +1,52 @@
+"""From the inventory's words to what modules take."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
+
+KIMI = {"kimi": {"model_path": "/m", "args": {"tp_size": 8}, "env": {"A": "1"}}, "chat": None}
+
+
+def test_a_list_with_names() -> None:
+    assert desired.instances(KIMI) == [
+        {"name": "kimi", "model_path": "/m", "args": {"tp_size": 8}, "env": {"A": "1"}},
+        {"name": "chat"},
+    ]
+
+
+def test_overrides_merge_mappings_and_replace_the_rest_without_touching_the_inventory() -> None:
+    (kimi,) = desired.instances(KIMI, {"kimi": {"env": {"B": "2"}, "model_path": "/n"}}, only=["kimi"])
+    assert kimi["env"] == {"A": "1", "B": "2"}
+    assert kimi["model_path"] == "/n"
+    assert KIMI["kimi"] == {"model_path": "/m", "args": {"tp_size": 8}, "env": {"A": "1"}}
+
+
+@pytest.mark.parametrize("arguments", [{"override": {"kimmi": {}}}, {"only": ["kimmi"]}])
+def test_an_unknown_name_is_refused_with_the_nearest(arguments: dict[str, object]) -> None:
+    with pytest.raises(InferopsError, match="'kimmi' is not described.*did you mean 'kimi'"):
+        desired.instances(KIMI, **arguments)
+
+
+def test_a_list_in_place_of_names_is_refused() -> None:
+    with pytest.raises(InferopsError, match="must map names to instances; found a list"):
+        desired.instances([{"name": "kimi"}])
+
+
+def test_an_instance_without_a_lock_is_refused_with_what_there_is() -> None:
+    with pytest.raises(InferopsError, match="'chat' has no lock.*sglang-0.5.9-cu130"):
+        desired.with_builds([{"name": "chat"}], python="/usr/bin/python3")
+
+
+def test_instances_of_one_lock_and_the_same_patches_share_a_build() -> None:
+    one, two, three = (
+        {"name": "a", "lock": "sglang-0.5.9-cpu", "patches": ["sm120_multimem"]},
+        {"name": "b", "lock": "sglang-0.5.9-cpu", "patches": ["sm120_multimem"]},
+        {"name": "c", "lock": "sglang-0.5.9-cpu"},
+    )
+    listed, specs = desired.with_builds([one, two, three], python="/usr/bin/python3")
+    ids = [instance["build"]["build_id"] for instance in listed]
+    assert ids[0] == ids[1] != ids[2]
+    assert {spec["build_id"] for spec in specs} == set(ids)
+    assert listed[0]["build"]["patches"] == ["sm120_multimem"]
