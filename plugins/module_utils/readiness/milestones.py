@@ -1,0 +1,123 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""The phases of a start and the log texts that mark them, by release.
+
+``source`` holds the pieces of the text as they stand in SGLang's own sources (the values between them are filled in
+at run time); a test looks for them in every release from ``since`` to ``until``, so that a rename is noticed. Facts
+read in the releases 0.5.7 to 0.5.23.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+IMPORT = "import"
+ARGS = "args"
+DIST_INIT = "dist_init"
+WEIGHTS = "weights"
+WEIGHTS_DRAFT = "weights_draft"
+KV_POOL = "kv_pool"
+KV_POOL_DRAFT = "kv_pool_draft"
+CAPTURE = "graph_capture"
+CAPTURE_DRAFT = "graph_capture_draft"
+HTTP_BIND = "http_bind"
+WARMUP = "warmup"
+SERVING = "serving"
+
+# In this order by default; by release the draft's weights come before or after the target's pool and graphs.
+PHASES = (
+    IMPORT,
+    ARGS,
+    DIST_INIT,
+    WEIGHTS,
+    WEIGHTS_DRAFT,
+    KV_POOL,
+    KV_POOL_DRAFT,
+    CAPTURE,
+    CAPTURE_DRAFT,
+    HTTP_BIND,
+    WARMUP,
+    SERVING,
+)
+
+BEGIN = "begin"
+END = "end"
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """A text that marks the beginning or the end of a phase in the process that prints it."""
+
+    phase: str
+    edge: str
+    pattern: re.Pattern[str]
+    source: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+
+
+def _m(phase: str, edge: str, pattern: str, *source: str, since: str = "", until: str = "") -> Milestone:
+    return Milestone(phase, edge, re.compile(pattern), source, since, until)
+
+
+# Matched at the beginning of a record's message. Uvicorn's lines have no source of SGLang's.
+MILESTONES = (
+    _m(ARGS, BEGIN, r"server_args=", "server_args="),
+    _m(DIST_INIT, BEGIN, r"Init torch distributed begin", "Init torch distributed begin.", until="0.5.20"),
+    _m(DIST_INIT, END, r"Init torch distributed ends", "Init torch distributed ends.", until="0.5.20"),
+    _m(DIST_INIT, BEGIN, r"Init parallel begin", "Init parallel begin.", since="0.5.21"),
+    _m(DIST_INIT, END, r"Init parallel ends", "Init parallel ends.", since="0.5.21"),
+    _m(WEIGHTS, BEGIN, r"Load weight begin", "Load weight begin."),
+    _m(WEIGHTS, END, r"Load weight end", "Load weight end."),
+    _m(KV_POOL, BEGIN, r"KV Cache (?:is allocated|VA upper bound)", "KV Cache "),
+    _m(KV_POOL, END, r"Memory pool end", "Memory pool end. avail mem="),
+    _m(CAPTURE, BEGIN, r"Capture (?P<what>.*?)(?i:cuda graph) begin", "graph begin."),
+    _m(CAPTURE, END, r"Capture (?P<what>.*?)(?i:cuda graph) end", "graph end."),
+    _m(HTTP_BIND, BEGIN, r"max_total_num_tokens=\d+, ", "max_total_num_tokens="),
+    _m(HTTP_BIND, BEGIN, r"INFO: +Started server process"),
+    _m(WARMUP, BEGIN, r"INFO: +Uvicorn running on "),
+    _m(SERVING, BEGIN, r"The server is fired up and ready to roll!", "The server is fired up and ready to roll!"),
+)
+
+# One quick look decides whether a message can be a milestone at all.
+MAYBE = re.compile(
+    r"server_args=|Init |Load weight |KV Cache |Memory pool end|Capture |max_total_num_tokens=|"
+    r"INFO: +(?:Started|Uvicorn)|The server is fired up"
+)
+
+# Seconds without any sign of life after which a phase counts as stalled, where only the log is known. Far above what
+# was seen in healthy starts; with evidence of the host (bytes read, memory, compilers) the waiting module knows sooner.
+PATIENCE = {
+    IMPORT: 300,
+    ARGS: 300,
+    DIST_INIT: 300,
+    WEIGHTS: 900,
+    WEIGHTS_DRAFT: 900,
+    KV_POOL: 600,
+    KV_POOL_DRAFT: 600,
+    CAPTURE: 600,
+    CAPTURE_DRAFT: 600,
+    HTTP_BIND: 300,
+    WARMUP: 300,
+}
+
+_NAMES = {
+    IMPORT: "starting",
+    ARGS: "starting",
+    DIST_INIT: "starting",
+    WEIGHTS: "loading_weights",
+    WEIGHTS_DRAFT: "loading_weights",
+    KV_POOL: "allocating_kv_cache",
+    KV_POOL_DRAFT: "allocating_kv_cache",
+    CAPTURE: "capturing_graphs",
+    CAPTURE_DRAFT: "capturing_graphs",
+    HTTP_BIND: "warming_up",
+    WARMUP: "warming_up",
+    SERVING: "none",
+}
+
+
+def progress_category(phase: str) -> str:
+    """What a healthy start does in this phase, as a category."""
+    return _NAMES[phase]

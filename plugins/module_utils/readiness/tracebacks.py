@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""Tracebacks in a log that many processes write at once.
+
+A scheduler logs its traceback as one record, but its lines may be split by lines of other ranks, and two tracebacks
+may be interleaved line by line. Lines of a traceback carry no rank. What can be relied on: a traceback opens with
+``Traceback (most recent call last):``, its frames are indented, and the first line after them that is not is the
+exception. With several open, the exception belongs to the one that opened first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from .lines import Piece
+
+OPENS = "Traceback (most recent call last):"
+_OWNER = re.compile(r"(?P<who>\w+) hit an exception: |(?P<warmup>Initialization failed\. warmup error: )")
+_EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]*)(?::(?:\s|$)|$)")
+_NOT_EXCEPTION = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "Killed", "Warning", "nohup"})
+_CHAINED = re.compile(
+    r"The above exception was the direct cause of|During handling of the above exception, another exception"
+)
+# A traceback that SGLang prints and survives.
+_HARMLESS = re.compile(
+    r"freeze_gc failed|Exception in ASGI application|Task exception was never retrieved|^Exception in"
+)
+_LONGEST = 400
+_MOST = 100
+
+
+@dataclass
+class Raised:
+    """One exception: who printed it, through which code it came, and its lines (the first is the exception's own).
+
+    ``fatal``: its process ends by it (SGLang said that a manager *hit an exception*). ``after`` is the exception in
+    whose handling it was raised. ``phase`` is the printer's phase at that moment.
+    """
+
+    header: str
+    rank: str
+    fatal: bool
+    phase: str
+    opened: Piece
+    frames: list[str] = field(default_factory=list)
+    lines: list[Piece] = field(default_factory=list)
+    after: Raised | None = None
+    harmless: bool = False
+
+    @property
+    def through(self) -> str:
+        return "\n".join(self.frames)
+
+
+class Tracebacks:
+    """Collects exceptions from pieces, in order."""
+
+    def __init__(self) -> None:
+        self.raised: list[Raised] = []
+        self._open: list[Raised] = []
+        self._last: Raised | None = None
+        self._chain: Raised | None = None
+        self._before = ""
+
+    def take(self, piece: Piece, phase: str, is_bar: bool) -> bool:
+        """Look at one piece; true when it is part of a traceback."""
+        message = piece.message
+        if OPENS in message and not message.startswith("server_args="):
+            self._begin(piece, phase)
+            return True
+        if piece.record or is_bar or (piece.rank and message.startswith("[")):
+            if piece.record:
+                self._last = None
+                self._before = message
+            return False
+        if _CHAINED.search(message):
+            self._chain = self._last or self._chain
+            return True
+        if self._open:
+            return self._inside(piece)
+        return self._continues(piece)
+
+    def _begin(self, piece: Piece, phase: str) -> None:
+        header, dummy, dummy2 = piece.message.partition(OPENS)
+        owner = _OWNER.search(header)
+        previous, self._chain = self._chain, None
+        if previous is not None and not owner:
+            raised = Raised(previous.header, previous.rank, previous.fatal, previous.phase, piece, after=previous)
+            raised.harmless = previous.harmless
+        else:
+            said = header.strip() or self._before
+            raised = Raised(said, piece.rank, bool(owner), phase, piece)
+            raised.harmless = bool(_HARMLESS.search(said)) and not owner
+        self._open.append(raised)
+        self._last = None
+
+    def _inside(self, piece: Piece) -> bool:
+        message = piece.message
+        if message[:1] in (" ", "\t") or not message:
+            for raised in self._open:
+                if len(raised.frames) < _LONGEST:
+                    raised.frames.append(message)
+            return True
+        match = _EXCEPTION.match(message)
+        if not match or match["name"] in _NOT_EXCEPTION:
+            return False
+        raised = self._open.pop(0)
+        raised.lines.append(piece)
+        self._keep(raised)
+        self._last = raised
+        return True
+
+    def _continues(self, piece: Piece) -> bool:
+        if self._last is None:
+            if piece.message:
+                self._before = piece.message
+            return False
+        if len(self._last.lines) < _LONGEST:
+            self._last.lines.append(piece)
+        return True
+
+    def _keep(self, raised: Raised) -> None:
+        self.raised.append(raised)
+        survivable = [known for known in self.raised if not known.fatal]
+        if len(survivable) > _MOST:
+            self.raised.remove(survivable[0])

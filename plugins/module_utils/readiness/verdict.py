@@ -1,0 +1,283 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""From what is known of a start to a verdict. Pure: the same story and the same observation give the same answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import causes
+from . import milestones as ms
+from .categories import CATEGORIES
+from .lines import Piece
+from .story import Story
+
+READY = "ready"
+FAILED = "failed"
+STALLED = "stalled"
+STARTING = "still_starting"
+STOPPED = "stopped"
+
+# Health failures in a row, with no batch between them, that make a silent scheduler a dead one (each stands for 20 s).
+_UNHEALTHY = 2
+_LONGEST_LINE = 4000
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is known beside the log.
+
+    ``unit``: ``active``, ``activating``, ``activating:auto-restart``, ``inactive``, ``dead:exit=N``,
+    ``dead:signal=NAME``, or empty where it is not known. ``now``: the moment of looking, on the log's clock.
+    ``silent_s``: seconds without any evidence of progress, where the host was watched (else it is read from the log).
+    ``stop_asked``: a stop was asked for, by our own record. ``defunct``: names of dead children that nobody reaped.
+    ``stale``: the process does not own its port, or does not answer. ``oom_kills``: see ``causes.find``.
+    """
+
+    unit: str = ""
+    now: float | None = None
+    silent_s: float | None = None
+    patience: dict[str, float] = field(default_factory=dict)
+    stop_asked: bool = False
+    defunct: tuple[str, ...] = ()
+    oom_kills: int | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """The verdict and its reasons; ``to_dict`` is what the modules return."""
+
+    verdict: str
+    category: str
+    phase: str
+    cause: Piece | None = None
+    rank: str = ""
+    hint: str = ""
+    findings: tuple[str, ...] = ()
+    excerpt: tuple[str, ...] = ()
+    was_ready: bool = False
+    matrix: dict[str, dict[str, str]] = field(default_factory=dict)
+    progress: dict[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        line = None if self.cause is None else {"line": self.cause.text[:_LONGEST_LINE], "number": self.cause.number}
+        return {
+            "verdict": self.verdict,
+            "category": self.category,
+            "cause": line,
+            "rank": self.rank or None,
+            "phase": self.phase,
+            "hint": self.hint,
+            "findings": list(self.findings),
+            "excerpt": list(self.excerpt),
+            "was_ready": self.was_ready,
+            "ranks": self.matrix,
+            "progress": self.progress,
+        }
+
+
+def judge(story: Story, seen: Observation) -> State:
+    """The verdict on what is known."""
+    dead = _dead(seen.unit)
+    stop = _stopped(story, seen, dead)
+    if stop is not None:
+        return stop
+    if dead or causes.decisive(story) or seen.defunct:
+        return _failed(story, seen)
+    if story.forced is not None or (len(story.unhealthy) >= _UNHEALTHY and story.ready is not None):
+        return _zombie(story)
+    if story.ready is not None:
+        return _state(story, READY, "none", ms.SERVING, story.ready)
+    return _stalled(story, seen) or _starting(story)
+
+
+def _dead(unit: str) -> bool:
+    return unit.startswith("dead") or unit in ("activating:auto-restart", "inactive", "failed")
+
+
+# -- ended -----------------------------------------------------------------------------------------------------------
+def _stopped(story: Story, seen: Observation, dead: bool) -> State | None:
+    """An end that was asked for. A failure before the request stays a failure; what a stop breaks does not count."""
+    if not dead:
+        return None
+    end = re.sub(r"^dead:", "", seen.unit)
+    asked = story.stop is not None or seen.stop_asked or end in ("exit=0", "signal=TERM", "signal=INT")
+    if not asked or story.forced is not None or len(story.unhealthy) >= _UNHEALTHY:
+        return None
+    cause = causes.find(story, seen.oom_kills) if causes.decisive(story) else None
+    if cause is not None and (story.stop is None or cause.piece.number < story.stop.number):
+        return None
+    line = story.stop or story.last
+    return _state(story, STOPPED, "stopped_by_request", story.phase, line)
+
+
+def _failed(story: Story, seen: Observation) -> State:
+    cause = causes.find(story, seen.oom_kills)
+    if cause is None and (story.forced is not None or len(story.unhealthy) >= _UNHEALTHY):
+        return _zombie(story)
+    if cause is None:
+        return _nameless(story, seen)
+    findings = list(_findings(story))
+    hint = cause.advice or CATEGORIES[cause.category].advice
+    if cause.category == "kv_budget_too_small" and "minimum" in cause.facts:
+        hint = f"Raise mem_fraction_static above {cause.facts['minimum']}: the release itself has worked it out."
+    if cause.category == "model_module_import_broken":
+        findings.append("the import error of this module is no noise: it serves the model's own architecture")
+    excerpt = tuple(piece.text[:400] for piece in cause.block[:20])
+    return _state(story, FAILED, cause.category, cause.phase, cause.piece, cause.rank, hint, findings, excerpt)
+
+
+def _nameless(story: Story, seen: Observation) -> State:
+    """The log names nothing: the unit's own end and the kernel's counter are all there is."""
+    category = "unknown"
+    if seen.oom_kills:
+        category = "child_sigkill_host_oom"
+    elif seen.defunct:
+        category = "child_sigkill_zombie_service" if story.ready else "child_sigkill"
+    elif seen.unit == "dead:signal=KILL" and story.sigquit is None:
+        category = "child_sigkill"
+    line = story.unhealthy[0] if seen.defunct and story.unhealthy else story.last
+    findings = _findings(story)
+    if seen.defunct:
+        findings += ("dead and not reaped: " + ", ".join(seen.defunct),)
+    hint = CATEGORIES[category].advice
+    excerpt = tuple(piece.text[:400] for piece in story.recent[-20:])
+    return _state(story, FAILED, category, story.phase, line, "", hint, findings, excerpt)
+
+
+def _zombie(story: Story) -> State:
+    name = "child_sigkill_zombie_service"
+    line = story.unhealthy[0] if story.unhealthy else story.forced
+    return _state(story, FAILED, name, ms.SERVING, line, "", CATEGORIES[name].advice)
+
+
+# -- not ended -------------------------------------------------------------------------------------------------------
+def _stalled(story: Story, seen: Observation) -> State | None:
+    hidden = story.registered_none
+    if hidden is not None:
+        name = "capture_error_hidden_by_custom_allreduce"
+        return _state(story, STALLED, name, story.phase, hidden, hidden.rank, CATEGORIES[name].advice)
+    silent = _silent(story, seen)
+    phase, rank, line = _laggard(story)
+    if silent is None or silent < {**ms.PATIENCE, **seen.patience}.get(phase, float("inf")):
+        return None
+    category = "stalled"
+    if story.jit is not None:
+        category, line = "flashinfer_jit_lock", story.jit
+    elif phase == ms.DIST_INIT:
+        category = "dist_init_hang"
+    finding = f"no sign of progress for {silent:.0f} s in phase {phase}" + (f" of {rank}" if rank else "")
+    hint = CATEGORIES[category].advice
+    return _state(story, STALLED, category, phase, line, rank, hint, (*_findings(story), finding))
+
+
+def _silent(story: Story, seen: Observation) -> float | None:
+    if seen.silent_s is not None:
+        return seen.silent_s
+    if seen.now is None or story.alive_at is None:
+        return None
+    return seen.now - story.alive_at
+
+
+def _laggard(story: Story) -> tuple[str, str, Piece | None]:
+    """The phase that the start hangs in, the rank that holds it up (if one can be named) and its last milestone."""
+    ranks = {rank: reached for rank, reached in story.ranks.items() if rank}
+    for phase in (ms.DIST_INIT, ms.WEIGHTS, ms.WEIGHTS_DRAFT):
+        entered = {rank: reached[phase] for rank, reached in ranks.items() if phase in reached}
+        here = {rank: span for rank, span in entered.items() if span.end is None and story.phase_of(rank) == phase}
+        if not here:
+            continue
+        late = _unconnected(story, here) if phase == ms.DIST_INIT else []
+        late = late or (list(here) if len(here) < len(entered) else [])
+        if late:
+            return phase, late[0], here[late[0]].begin
+        return phase, "", _moving(story)
+    return story.phase, "", _moving(story)
+
+
+def _unconnected(story: Story, here: dict[str, Any]) -> list[str]:
+    if not story.connected:
+        return []
+    return [rank for rank in here if (_tp(rank) is not None and _tp(rank) not in story.connected)]
+
+
+def _tp(rank: str) -> int | None:
+    match = re.search(r"\bTP(\d+)", rank)
+    return int(match[1]) if match else None
+
+
+def _starting(story: Story) -> State:
+    phase = story.phase
+    category = ms.progress_category(phase)
+    if story.jit is not None:
+        category = "jit_precompile_deepgemm" if "DeepGEMM" in story.jit.message else "jit_compile"
+    return _state(story, STARTING, category, phase, _moving(story))
+
+
+def _moving(story: Story) -> Piece | None:
+    """The line that shows the progress: the bar, when it is the last thing that was printed."""
+    bar, last = story.bar_piece, story.last
+    if bar is not None and (last is None or bar.number >= last.number):
+        return bar
+    return last
+
+
+# -- the rest --------------------------------------------------------------------------------------------------------
+def _findings(story: Story) -> tuple[str, ...]:
+    found = []
+    if story.overridden:
+        draft, target = story.overridden["draft"], story.overridden["target"]
+        found.append(
+            f"draft_context_overridden: draft trained for {draft} tokens but forced to {target} "
+            "(expect low accept length on long prompts)"
+        )
+    if story.stop is not None:
+        found.append(f"stop_requested: a stop was asked for (line {story.stop.number})")
+    if story.unhealthy:
+        found.append(
+            f"health_check_failed: {len(story.unhealthy)} times in a row, since line {story.unhealthy[0].number}"
+        )
+    return tuple(found)
+
+
+def _state(
+    story: Story,
+    verdict: str,
+    category: str,
+    phase: str,
+    cause: Piece | None,
+    rank: str = "",
+    hint: str = "",
+    findings: tuple[str, ...] | list[str] | None = None,
+    excerpt: tuple[str, ...] = (),
+) -> State:
+    return State(
+        verdict,
+        category,
+        phase,
+        cause,
+        rank,
+        hint,
+        tuple(_findings(story) if findings is None else findings),
+        excerpt,
+        story.ready is not None and verdict != READY,
+        _matrix(story),
+        _bar(story),
+    )
+
+
+def _matrix(story: Story) -> dict[str, dict[str, str]]:
+    """Rank by phase: ``begun`` or ``done``."""
+    return {
+        rank or "main": {phase: "done" if span.end else "begun" for phase, span in reached.items()}
+        for rank, reached in story.ranks.items()
+    }
+
+
+def _bar(story: Story) -> dict[str, Any] | None:
+    bar = story.bar
+    if bar is None or story.ready is not None:
+        return None
+    return {"label": bar.label, "done": bar.done, "total": bar.total, "percent": bar.percent, "eta_s": bar.left}
