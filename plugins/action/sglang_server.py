@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.inferops.sglang.plugins.module_utils import procfs
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.server import spec

@@ -54,8 +54,8 @@ options:
         description: A run that is known to be over, whose lease may be taken away.
         type: str
 notes:
-  - While a run works on an instance, another run is refused. The lease expires by itself; C(/opt/sglang/NAME/lease.json)
-    on the host names its holder, and removing that file breaks it.
+  - While one run works on an instance, another is refused. Its lease expires by itself. C(/opt/sglang/NAME/lease.json)
+    on the host names its holder. Removing that file breaks it.
 seealso:
   - module: inferops.sglang.python_env
   - module: inferops.sglang.sglang_ready
@@ -149,7 +149,6 @@ strangers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.inferops.sglang.plugins.module_utils import adapter
 from ansible_collections.inferops.sglang.plugins.module_utils.server import service, spec
 

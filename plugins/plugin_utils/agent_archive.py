@@ -53,8 +53,9 @@ def build() -> bytes:
 
 
 def _members() -> dict[str, bytes]:
-    """Every file of the archive: the agent at its top, the collection's package under its full name."""
-    members = {path.name: path.read_bytes() for path in sorted((COLLECTION / "agent").glob("*.py"))}
+    """Every file of the archive: the agent's package, and the collection's under its full name."""
+    members = {f"agent/{path.name}": path.read_bytes() for path in sorted((COLLECTION / "agent").glob("*.py"))}
+    members["__main__.py"] = members.pop("agent/__main__.py")
     wanted = {name for source in members.values() for name in _imports(source, "")}
     done: set[str] = set()
     while wanted - done:

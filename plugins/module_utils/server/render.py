@@ -145,6 +145,8 @@ def _unit(
     # isolated: what the instance sets for its server (PYTHONPATH, say) is not meant for the agent
     agent = [environment.python, "-I", agent_file(instance)]
     told = [f"--gpus={','.join(instance['gpus'])}", f"--release={environment.release}", f"--shape={shape}"]
+    if any("--nccl-port" in option["names"] for option in environment.schema["options"]):
+        told.append("--pin-nccl-port")
     mounts = [environment.root, instance["model_path"], (instance.get("speculative") or {}).get("draft_model_path")]
     lines = [
         "# Written by inferops.sglang, which puts right what is changed here; your own settings belong in a drop-in.",

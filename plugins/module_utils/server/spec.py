@@ -75,7 +75,7 @@ RESERVED_ENV = {"CUDA_VISIBLE_DEVICES": "gpus", "CUDA_DEVICE_ORDER": "gpus"}
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,46}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_GPU = re.compile(r"[0-9]+|GPU-[0-9a-fA-F-]{8,}|MIG-[0-9a-fA-F-]{8,}")
+_GPU = re.compile(r"[0-9]+|GPU-[0-9a-fA-F-]{8,}")
 # A key travels in an HTTP header, and --config hands it to argparse as a word of its own.
 _KEY = re.compile(r"[!-,./0-~][!-~]*")
 
