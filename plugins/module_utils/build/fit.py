@@ -50,7 +50,7 @@ def release(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
     """The release that the lock is named for is the one that is there: a resolver may quietly take an older one."""
     version = next((item.version for item in found if item.name == "sglang"), None)
     wrong = ""
-    if version != lock["release"]:
+    if version is None or not _same(version, lock["release"]):
         wrong = f"found sglang {version or 'nowhere'}, the lock is for {lock['release']}: correct its pins or 'release'"
     return _check("release", wrong, f"sglang {version}")
 
@@ -152,7 +152,7 @@ def broken_pins(runner: Runner, uv: str, python: str) -> list[Check]:
         match = _BROKEN.match(line.strip())
         if match:
             name = re.split(r"[\s\[<>=!~;(@]", match.group(2), maxsplit=1)[0]
-            text = f"{match.group(1)} requires {match.group(2)}, {match.group(3).replace('`', '')}"
+            text = f"{match.group(1)} requires {match.group(2)}, but {match.group(3).replace('`', '')}"
             checks.append(_check(f"pin:{normalise(match.group(1))}:{normalise(name)}", text, ""))
     if done.rc != 0 and not checks:
         said = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()
@@ -259,16 +259,17 @@ def _public(version: str) -> str:
 
 
 def _same(found: str, wanted: str) -> bool:
-    """Whether a version is the pinned one; a pin without a local version accepts any (``2.13.0+cpu``)."""
-    if "+" not in wanted:
-        found = _public(found)
-    return _canonical(found) == _canonical(wanted)
+    """Whether two versions are one; a local version (``+cu130``) counts only where both have one.
+
+    Makers leave it out of the METADATA of a wheel whose file name has it.
+    """
+    locals_differ = "+" in found and "+" in wanted and found.partition("+")[2] != wanted.partition("+")[2]
+    return not locals_differ and _canonical(_public(found)) == _canonical(_public(wanted))
 
 
 def _canonical(version: str) -> str:
     """Enough of PEP 440's normal form for two spellings of one version: trailing zeros, dashes, letter case."""
-    public, plus, local = version.lower().replace("-", ".").replace("_", ".").partition("+")
-    return re.sub(r"(\.0)+(?=\Z|\.post|\.dev|a\d|b\d|rc\d)", "", public) + plus + local
+    return re.sub(r"(\.0)+(?=\Z|\.post|\.dev|a\d|b\d|rc\d)", "", version.lower().replace("-", ".").replace("_", "."))
 
 
 def _for_cuda(version: str | None) -> str:

@@ -78,9 +78,7 @@ def locked(root: str) -> Iterator[None]:
 
 def clean(root: str) -> list[str]:
     """Remove what interrupted runs left: folders of builds without a manifest. Needs the lock."""
-    left = [
-        path for path, *dummy in store.folders(root) if not os.path.lexists(os.path.join(path, snapshot.MANIFEST))
-    ]
+    left = [path for path, *dummy in store.folders(root) if not os.path.lexists(os.path.join(path, snapshot.MANIFEST))]
     for path in left:
         shutil.rmtree(path)
     return left

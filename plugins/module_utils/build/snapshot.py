@@ -20,8 +20,8 @@ MANIFEST = "manifest.json"
 FILES = "files.json"
 OPTIONS = "options.json"
 QUARANTINED = "quarantined.json"
-#: What the collection itself writes into a build's folder.
-PAPERS = frozenset({MANIFEST, FILES, OPTIONS, QUARANTINED})
+#: What the collection itself writes into a build's folder, and the lock file that uv leaves in an environment.
+PAPERS = frozenset({MANIFEST, FILES, OPTIONS, QUARANTINED, ".lock"})
 
 CHANGED = "changed"
 MISSING = "missing"
