@@ -112,9 +112,12 @@ class Handler(BaseHTTPRequestHandler):
             self._reply(200, {"object": "list", "data": [{**model, "root": args.model_path, "max_model_len": 4096}]})
         elif path in ("/server_info", "/get_server_info"):
             self._reply(200, self._server_info())
-        elif path == "/get_load":
+        elif path == "/get_load" and control.release() < (0, 5, 21):
             load = {"dp_rank": 0, "num_reqs": self.server.engine.running, "num_waiting_reqs": 0, "num_tokens": 0}
             self._reply(200, [load])
+        elif path == "/v1/loads" and control.release() >= (0, 5, 10):
+            load = {"dp_rank": 0, "num_running_reqs": self.server.engine.running, "num_waiting_reqs": 0}
+            self._reply(200, {"version": control.release_name(), "dp_rank_count": 1, "loads": [load]})
         elif path == "/metrics" and args.enable_metrics:
             self._reply(200, self._metrics().encode(), "text/plain; version=0.0.4; charset=utf-8")
         else:
