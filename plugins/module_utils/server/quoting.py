@@ -28,9 +28,10 @@ def argument(text: str) -> str:
     return word(text).replace("$", "$$")
 
 
-def command(words: list[str], indent: str = "    ") -> str:
-    """A command line, one argument a line, so that a diff of two units shows the option that differs."""
-    return f" \\\n{indent}".join(argument(text) for text in words)
+def command(words: list[str]) -> str:
+    """A command line, one option a line, so that a diff of two units shows the option that differs."""
+    first, *rest = words
+    return argument(first) + "".join((" \\\n    " if w.startswith("--") else " ") + argument(w) for w in rest)
 
 
 def environment(variables: Mapping[str, str]) -> str:

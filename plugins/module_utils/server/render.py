@@ -136,7 +136,9 @@ def agent_file(instance: Mapping[str, Any]) -> str:
 
 
 def _keys(instance: Mapping[str, Any]) -> dict[str, str]:
-    return {name: instance[name] for name in ("api_key", "admin_api_key") if instance.get(name)}
+    """The API keys by the names that --config takes: it puts two dashes before them and changes nothing else."""
+    names = {"api_key": "api-key", "admin_api_key": "admin-api-key"}
+    return {ours: instance[name] for name, ours in names.items() if instance.get(name)}
 
 
 def _unit(
