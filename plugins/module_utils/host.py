@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, the inferops.sglang authors
 # BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
-"""The resource ``host``: what every instance needs: service user, folders, compilers, uv and the agent.
+"""The resource ``host``: what every instance needs: service user, folders, compilers and the agent.
 
 It is applied by the role's ``prepare`` with Ansible's own modules; here is what it must come to.
 """
@@ -41,12 +41,12 @@ def observe(agent_version: str) -> dict[str, Any]:
     """What of the resource is there; ``agent`` is the version whose archive is there whole, or ``None``."""
     return {
         "user": _user(),
+        "gpu_groups": [name for name in GPU_GROUPS if _group_exists(name)],
         "folders": {path: _mode(path) for path in FOLDERS},
         "compilers": {
             **{name: shutil.which(name, path=_PATH) is not None for name in ("gcc", "g++")},
             "Python.h": bool(glob.glob("/usr/include/python3*/Python.h")),
         },
-        "uv": os.access(os.path.join(layout.TOOLS, "uv"), os.X_OK),
         "agent": _agent(agent_version),
     }
 
@@ -54,8 +54,8 @@ def observe(agent_version: str) -> dict[str, Any]:
 def plan(observed: dict[str, Any], agent_version: str) -> Plan:
     """The changes that ``prepare`` makes. A new agent alone restarts nothing: units name the agent that they use."""
     changes = Plan()
-    groups = [name for name in GPU_GROUPS if _group_exists(name)]
-    wanted_user = {"name": layout.SERVICE_USER, "system": True, "groups": groups}
+    groups = observed["gpu_groups"]
+    wanted_user = {"name": layout.SERVICE_USER, "system": True, "groups": sorted(groups)}
     user = observed["user"]
     if user is not None:
         wanted_user["groups"] = sorted(set(groups) | set(user["groups"]))
@@ -64,7 +64,6 @@ def plan(observed: dict[str, Any], agent_version: str) -> Plan:
         changes.add(RESOURCE, path, observed["folders"][path], f"root:{mode:04o}")
     wanted_compilers = dict.fromkeys(observed["compilers"], True)
     changes.add(RESOURCE, "compilers", observed["compilers"], wanted_compilers)
-    changes.add(RESOURCE, "uv", observed["uv"], True)
     changes.add("agent", "archive", observed["agent"], agent_version)
     return changes
 

@@ -113,7 +113,7 @@ observed:
   type: dict
   contains:
     host:
-      description: Service user, folders, compilers, uv and agent.
+      description: Service user, folders, compilers and agent.
       type: dict
     toolkit:
       description: CUDA toolkits.
