@@ -39,7 +39,8 @@ _VERSIONED_AS_CUDA = re.compile(
 )
 _COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm")
 _BROKEN = re.compile(r"The package `([^`]+)` requires `([^`]+)`, but (.+)")
-_SHOWN = 4
+#: So many libraries, and symbols of each, are named.
+_SHOWN = 3
 
 
 def _check(name: str, wrong: str, right: str) -> Check:
@@ -218,13 +219,12 @@ def mismatch(wrong: Sequence[Finding], found: Sequence[Distribution], torch: str
     parts = []
     for finding in wrong[:_SHOWN]:
         if finding.missing:
-            parts.append(f"{finding.library} needs {', '.join(finding.missing)}, which is nowhere")
+            parts.append(f"{finding.library} needs {', '.join(finding.missing)}, which this environment does not have")
         if finding.symbols:
-            shown = ", ".join(f"{elf.demangle(symbol)} ({symbol})" for symbol in finding.symbols[:_SHOWN])
-            more = len(finding.symbols) - _SHOWN
-            parts.append(
-                f"{finding.library} needs {shown}{f' and {more} more' if more > 0 else ''}, not in torch {torch}"
-            )
+            names = list(dict.fromkeys(map(elf.demangle, finding.symbols)))
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            shown = ", ".join(names[:_SHOWN])
+            parts.append(f"{finding.library} needs {shown}{more}, not in torch {torch} (first: {finding.symbols[0]})")
     if len(wrong) > _SHOWN:
         parts.append(f"{len(wrong) - _SHOWN} more libraries")
     for item in found:

@@ -63,8 +63,8 @@ def test_a_kernel_made_for_another_torch_is_found_with_library_symbol_and_torch(
     assert finding.symbols == ["_ZN3c104cuda5checkEiPKc"] and not finding.missing
     kernel = Distribution("", "sglang-kernel", "0.4.4", "0.4.4")
     assert fit.mismatch([finding], [kernel], "2.14.1+cu130") == (
-        "sgl_kernel/sm100/common_ops.abi3.so needs c10::cuda::check (_ZN3c104cuda5checkEiPKc), not in torch "
-        "2.14.1+cu130; sglang-kernel 0.4.4 was released for torch 2.11.0"
+        "sgl_kernel/sm100/common_ops.abi3.so needs c10::cuda::check, not in torch 2.14.1+cu130 "
+        "(first: _ZN3c104cuda5checkEiPKc); sglang-kernel 0.4.4 was released for torch 2.11.0"
     )
 
 
