@@ -22,7 +22,7 @@ NN_MODULE = frozenset(
     """
     forward training dump_patches call_super_init register_buffer register_parameter register_module add_module
     get_submodule set_submodule get_parameter get_buffer get_extra_state set_extra_state apply cuda ipu xpu mtia
-    cpu type float double half bfloat to_empty to register_full_backward_pre_hook register_backward_hook
+    cpu type float double half bfloat16 to_empty to register_full_backward_pre_hook register_backward_hook
     register_full_backward_hook register_forward_pre_hook register_forward_hook register_state_dict_post_hook
     register_state_dict_pre_hook state_dict register_load_state_dict_pre_hook register_load_state_dict_post_hook
     load_state_dict parameters named_parameters buffers named_buffers children named_children modules

@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""Checks of the models' own files: are they there, whole, and do they fit the cards?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import nearest
+from . import models
+from .check import ERROR, WARNING, Item, Outcome, Result, deferred, failed, passed
+from .facts import Facts, is_mla
+from .models import Model
+
+_GIB = 1 << 30
+
+
+def place(facts: Facts, model: Model, option: str) -> Outcome:
+    if model.kind == models.HUB:
+        if facts.variable("HF_HUB_OFFLINE") or facts.variable("TRANSFORMERS_OFFLINE"):
+            return failed(
+                f"{option} {model.path!r} names a repository of the hub, which is not in the cache of the unit "
+                "(HF_HOME), and the unit is offline (HF_HUB_OFFLINE): download it first, or give a folder",
+                path=model.path,
+            )
+        return deferred(f"{option} {model.path!r} is downloaded from the hub at the start: its files cannot be checked")
+    if model.kind == models.MISSING:
+        return failed(
+            f"{option} {model.path!r} is not a folder on this host: mount it, or correct the path", path=model.path
+        )
+    if model.config is None:
+        return failed(f"{option}: {model.config_problem}", path=model.path)
+    return passed(f"{option} {model.path} holds {model.architecture}", architecture=model.architecture)
+
+
+def model_path(facts: Facts) -> Result:
+    return place(facts, facts.target, "model_path")
+
+
+def model_weights(facts: Facts) -> Result:
+    return _weights(facts.target)
+
+
+def draft_weights(facts: Facts) -> Result:
+    return _weights(facts.draft) if facts.draft is not None else None
+
+
+def _weights(model: Model) -> Result:
+    if model.kind != models.FOLDER:
+        return None
+    if model.problems:
+        more = f" (and {len(model.problems) - 3} more)" if len(model.problems) > 3 else ""
+        return failed("; ".join(model.problems[:3]) + more, problems=model.problems[:50])
+    return passed(f"{len(model.sizes)} weight files are whole: {model.bytes / _GIB:.1f} GiB", bytes=model.bytes)
+
+
+def model_class(facts: Facts) -> Result:
+    sources = facts.sources
+    if sources is None:
+        return deferred(f"the model class is looked up in {facts.waiting_for}")
+    if sources.get("broken"):
+        return failed(
+            f"a file of the installed SGLang does not parse: {sources['broken']}; SGLang would only say 'Ignore import "
+            "error' and not know the model: reinstall the build, or correct the patch",
+            at=sources["broken"],
+        )
+    if not sources["models"]:
+        return deferred("the installed package has no model classes to look at")
+    wanted = facts.target.architecture
+    found = sources.get("target_class")
+    if wanted is None or found is not None:
+        return passed(f"{wanted} is defined in {found['path']}", **found) if found else None
+    implementation = "it falls back to transformers' own code"
+    return failed(
+        f"SGLang {facts.release} has no class {wanted}, which {facts.target.path}/config.json asks for; "
+        f"{implementation}, which cannot speculate: use a release that knows the model"
+        if facts.speculates
+        else f"SGLang {facts.release} has no class {wanted}: {implementation}, where that knows it at all",
+        severity=None if facts.speculates else WARNING,
+        architecture=wanted,
+    )
+
+
+def draft_class(facts: Facts) -> Result:
+    draft, sources = facts.draft, facts.sources
+    if draft is None or sources is None or not sources["models"] or sources.get("broken"):
+        return None
+    wanted, found = draft.architecture, sources.get("draft_class")
+    if wanted is None:
+        return None
+    if found is None:
+        known = ("LlamaForCausalLMEagle3", "LlamaForCausalLMEagle", "Qwen2ForCausalLMEagle")
+        return failed(
+            f"SGLang {facts.release} has no class {wanted}, which {draft.path}/config.json asks for"
+            + nearest(wanted, known),
+            architecture=wanted,
+        )
+    return passed(f"{wanted} is defined in {found['path']}", path=found["path"])
+
+
+def context_length(facts: Facts) -> Result:
+    wanted, known = facts.options.get("context_length"), facts.target.context_length
+    if wanted is None or known is None:
+        return None
+    if int(wanted) <= known:
+        return passed(f"the context of {wanted} tokens is within the model's {known}")
+    overridden = facts.variable("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
+    return failed(
+        f"context_length is {wanted} and {facts.target.path} was made for {known} tokens: "
+        + ("expect nonsense beyond that" if overridden else "SGLang refuses to start; lower it")
+        + (" (SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN is set)" if overridden else ""),
+        severity=WARNING if overridden else None,
+        context_length=int(wanted),
+        derived=known,
+    )
+
+
+def gpu_memory(facts: Facts) -> Result:
+    cards = [card for card in facts.cards if card.get("memory_total")]
+    if not facts.on_gpu or not cards or not facts.target.bytes or facts.options.get("cpu_offload_gb"):
+        return None
+    total = min(int(card["memory_total"]) for card in cards)
+    weights = facts.target.bytes / facts.ranks
+    draft = (facts.draft.bytes if facts.draft is not None else 0) / facts.number("tp_size", 1)
+    evidence: dict[str, Any] = {
+        "gpu_bytes": total,
+        "weights_bytes": int(weights),
+        "draft_bytes": int(draft),
+        "kv_bytes_per_token": kv_bytes(facts),
+    }
+    needs = f"each rank holds {weights / _GIB:.1f} GiB of weights" + (
+        f" and {draft / _GIB:.1f} GiB of the draft's" if draft else ""
+    )
+    if weights + draft >= total:
+        return failed(
+            f"{needs}, and the smallest of the GPUs has {total / _GIB:.1f} GiB: spread the model over more GPUs "
+            "(tp_size, pp_size) or quantize it",
+            **evidence,
+        )
+    fraction = facts.options.get("mem_fraction_static")
+    low = (weights + draft) / total
+    if fraction is not None and float(fraction) * total <= weights:
+        return failed(
+            f"{needs}, and mem_fraction_static={fraction} leaves {float(fraction) * total / _GIB:.1f} GiB for weights "
+            f"and KV cache: it must be above {low:.2f}",
+            **evidence,
+        )
+    return passed(_range(facts, total, low, needs), **evidence)
+
+
+def _range(facts: Facts, total: int, low: float, needs: str) -> str:
+    """What memory there is beside the weights, in words. The upper end is a rule of thumb, and said to be one."""
+    high = 1 - (3 + 2 * facts.speculates) * _GIB / total
+    fraction = facts.options.get("mem_fraction_static")
+    text = f"{needs} of {total / _GIB:.1f} GiB; mem_fraction_static can be between {low:.2f} and about {high:.2f}"
+    text += " (graphs, activations and the verify step's logits take the rest)"
+    per_token = kv_bytes(facts)
+    if fraction is not None and per_token:
+        left = (float(fraction) - low) * total
+        text += f"; {fraction} leaves {left / _GIB:.1f} GiB, about {int(left / per_token)} tokens of KV cache"
+    if is_mla(facts.target):
+        text += " (with latent attention every rank keeps all of it)"
+    return text
+
+
+def kv_bytes(facts: Facts) -> int | None:
+    """Bytes of KV cache for a token on one rank; ``None`` where the configuration does not say enough."""
+    text = facts.target.text
+    size = 1 if str(facts.options.get("kv_cache_dtype") or "").startswith("fp8") else 2
+    layers = text.get("num_hidden_layers")
+    if layers is None:
+        return None
+    if is_mla(facts.target):
+        return int((text["kv_lora_rank"] + text.get("qk_rope_head_dim", 0)) * size * layers)
+    heads = text.get("num_key_value_heads") or text.get("num_attention_heads")
+    width = text.get("head_dim") or (text.get("hidden_size", 0) // max(1, text.get("num_attention_heads") or 1))
+    if not heads or not width:
+        return None
+    return int(2 * max(1, heads // facts.number("tp_size", 1)) * width * size * layers)
+
+
+def host_memory(facts: Facts) -> Result:
+    """A file is mapped while it is read; where memory is short, the kernel ends a rank without a word of SGLang's."""
+    largest = max(facts.target.sizes.values(), default=0)
+    if not facts.host.memory or not largest or not facts.on_gpu:
+        return None
+    needed = largest + facts.local_ranks * 2 * _GIB
+    if needed > facts.host.memory:
+        return failed(
+            f"the host has {facts.host.memory / _GIB:.1f} GiB of memory; {facts.local_ranks} ranks with a largest file "
+            f"of {largest / _GIB:.1f} GiB need about {needed / _GIB:.1f} GiB while loading: the kernel may end a rank, "
+            "and SGLang up to 0.5.9 then hangs without a message",
+            memory=facts.host.memory,
+            largest_file=largest,
+        )
+    return passed(f"{facts.host.memory / _GIB:.1f} GiB of memory are enough for loading")
+
+
+TABLE = (
+    Item("model_path", ERROR, "The target model is there, and its `config.json` can be read", model_path),
+    Item(
+        "model_weights",
+        ERROR,
+        "Every weight file is there, whole, and no git-lfs pointer (headers and index only)",
+        model_weights,
+    ),
+    Item("model_class", ERROR, "The installed release has the target's class, and its file parses", model_class),
+    Item("context_length", ERROR, "`context_length` is within what the target was made for", context_length),
+    Item("draft_class", ERROR, "The installed release has the draft's class", draft_class),
+    Item("draft_weights", ERROR, "The draft's weight files are whole", draft_weights),
+    Item(
+        "gpu_memory", ERROR, "The weights fit; the range for `mem_fraction_static`, and what it is made of", gpu_memory
+    ),
+    Item("host_memory", WARNING, "The host has memory enough for its ranks to load", host_memory),
+)

@@ -1,0 +1,145 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""Everything that the checks look at, gathered once: the instance, its options, sources, models and host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..server.options import Problem
+from .models import Model
+
+_TRUE = ("1", "true", "yes", "on", "y")
+
+
+@dataclass
+class Host:
+    """The host, as far as a launch depends on it.
+
+    ``gpus`` is what ``gpu.facts`` returns; sizes are bytes; ``port_owners`` have ``pid``, ``cmd``, ``unit`` and
+    ``user``; ``folders`` maps each folder of the unit's environment to its file system and whether it can be written;
+    ``programs`` maps names to where the unit's PATH finds them (``None``: nowhere).
+    """
+
+    gpus: dict[str, Any] = field(default_factory=lambda: {"gpus": [], "problems": []})
+    memory: int = 0
+    shm: int | None = None
+    port_owners: list[dict[str, Any]] = field(default_factory=list)
+    folders: dict[str, dict[str, Any]] = field(default_factory=dict)
+    programs: dict[str, str | None] = field(default_factory=dict)
+    cuda_home: dict[str, Any] | None = None
+
+
+@dataclass
+class Facts:
+    """One instance with all that is known of it.
+
+    ``options`` are those of SGLang by destination, as given (``tp_size``, not ``--tp``); ``sources`` is what
+    ``sources_worker`` returns, ``None`` where there is no environment yet; ``variables`` is the unit's environment.
+    """
+
+    instance: dict[str, Any]
+    options: dict[str, Any]
+    variables: Mapping[str, str]
+    target: Model
+    draft: Model | None = None
+    sources: dict[str, Any] | None = None
+    release: str | None = None
+    cuda: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+    speculates: bool = False
+    host: Host = field(default_factory=Host)
+    patches: list[str] = field(default_factory=list)
+    waiting_for: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.instance["name"])
+
+    @property
+    def algorithm(self) -> str | None:
+        """The algorithm in force; ``NEXTN`` is what SGLang calls EAGLE."""
+        name = str((self.instance.get("speculative") or {}).get("algorithm") or "").upper()
+        return None if not self.speculates or not name else "EAGLE" if name == "NEXTN" else name
+
+    @property
+    def eagle(self) -> bool:
+        return self.algorithm in ("EAGLE", "EAGLE3")
+
+    def speculative(self, key: str) -> Any:
+        return (self.instance.get("speculative") or {}).get(key)
+
+    @property
+    def shape(self) -> tuple[int, int, int] | None:
+        """Steps, topk and draft tokens as the release will use them; ``None`` where they are incomplete."""
+        given = [self.speculative(key) for key in ("num_steps", "eagle_topk", "num_draft_tokens")]
+        if all(value is None for value in given):
+            given = list((self.sources or {}).get("automatic") or [None] * 3)
+        if any(value is None for value in given):
+            return None
+        steps, topk, tokens = (int(value) for value in given)
+        return (steps, topk, steps + 1 if topk == 1 else tokens)
+
+    def source(self, key: str) -> Any:
+        return (self.sources or {}).get(key)
+
+    def number(self, name: str, default: int) -> int:
+        value = self.options.get(name)
+        return default if value is None else int(value)
+
+    def flag(self, name: str) -> bool:
+        value = self.options.get(name)
+        return value.strip().lower() in _TRUE if isinstance(value, str) else bool(value)
+
+    def variable(self, name: str) -> bool:
+        return self.variables.get(name, "").strip().lower() in _TRUE
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.instance["gpus"] != ["none"] and str(self.options.get("device") or "cuda").startswith("cuda")
+
+    @property
+    def cards(self) -> list[dict[str, Any]]:
+        """The GPUs that the instance names, of those that the host has."""
+        listed: list[dict[str, Any]] = self.host.gpus["gpus"]
+        wanted = [str(gpu) for gpu in self.instance["gpus"]]
+        if wanted == ["all"]:
+            return listed
+        return [gpu for gpu in listed if str(gpu["index"]) in wanted or gpu["uuid"] in wanted]
+
+    @property
+    def capability(self) -> str | None:
+        """The compute capability of the instance's GPUs (``12.0``), the lowest where they differ."""
+        found = [gpu["compute_capability"] for gpu in self.cards if gpu.get("compute_capability")]
+        return min(found, key=lambda text: tuple(map(int, text.split(".")))) if found else None
+
+    @property
+    def major(self) -> int | None:
+        return None if self.capability is None else int(self.capability.partition(".")[0])
+
+    @property
+    def ranks(self) -> int:
+        """Processes that hold a share of the model, on all nodes together."""
+        return self.number("tp_size", 1) * self.number("pp_size", 1)
+
+    @property
+    def local_ranks(self) -> int:
+        return max(1, self.ranks // max(1, self.number("nnodes", 1)))
+
+    def before(self, release: str) -> bool:
+        """Whether the instance's release is older; false where it is not known."""
+        return self.release is not None and version(self.release) < version(release)
+
+
+def version(text: str) -> tuple[int, ...]:
+    """A release as numbers: ``0.5.6.post2`` counts as ``0.5.6.2``."""
+    import re
+
+    return tuple(int(number) for number in re.findall(r"\d+", text.partition("+")[0]))
+
+
+def is_mla(model: Model) -> bool:
+    """Whether a model has multi-head latent attention (DeepSeek's, Kimi's)."""
+    return model.text.get("kv_lora_rank") is not None
