@@ -41,7 +41,7 @@ options:
   observed_at:
     description:
       - The moment of looking, on the log's clock (C(2026-11-20 10:01:04)) or in Unix seconds.
-      - A start that has been silent for long at that moment is stalled. Without it, with O(path), silence is not judged.
+      - A start that has been silent for long at that moment is stalled. Without it, a file is not judged by silence.
     type: str
   started_at:
     description:
@@ -122,7 +122,7 @@ excerpt:
   type: list
   elements: str
   returned: success
-  sample: ["AssertionError: Attempted to load weight (torch.Size([4096, 12288])) into parameter (torch.Size([8192, 24576]))"]
+  sample: ["RuntimeError: 0 active drivers ([]). There should only be one."]
 was_ready:
   description: Whether the server had been ready before it came to this verdict.
   type: bool
@@ -134,7 +134,7 @@ ranks:
   returned: success
   sample: {"TP0": {"dist_init": "done", "weights": "begun"}}
 progress:
-  description: The progress bar of a start that is under way, with its C(label), C(done), C(total), C(percent), C(eta_s).
+  description: The progress bar of a start under way, with its C(label), C(done), C(total), C(percent), C(eta_s).
   type: dict
   returned: success
   sample: {"label": "Multi-thread loading shards", "done": 23, "total": 64, "percent": 35, "eta_s": 410.0}

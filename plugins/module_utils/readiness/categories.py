@@ -364,6 +364,15 @@ CATEGORIES: dict[str, Category] = {
         "Restart; if it repeats with speculation, compare with speculation off; py-spy shows where it hangs.",
     ),
     "stalled": Category(HANG, "Nothing moves that should move in this phase.", "See the stacks in the report."),
+    "no_generation": Category(
+        HANG,
+        "Ports are open, health may say 200, and a generation of one token does not come back.",
+        "Restart; if it repeats, look at the scheduler's stacks and for leftovers of an earlier server.",
+    ),
+    "generation_failed": Category(
+        CRASH, "The first token came, and a later request of the readiness gate failed.", "Read the server's answer."
+    ),
+    "not_running": Category(UNKNOWN, "The unit is not running, and was not asked to be.", "Start the instance."),
     "stopped_by_request": Category(
         STOP,
         "`SIGTERM received`, a drain, then an end by SIGKILL to itself: the status 137 of a clean stop.",

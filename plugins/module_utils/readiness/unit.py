@@ -25,7 +25,10 @@ _EXITED = "1"
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit of an instance as systemd sees it now. ``pid`` is 0 where no main process runs."""
+    """The unit of an instance as systemd sees it now. ``pid`` is 0 where no main process runs.
+
+    ``ended`` is how its last main process ended, ``oom_killed`` whether systemd blames that on memory.
+    """
 
     state: str
     pid: int = 0
@@ -33,6 +36,8 @@ class Unit:
     restarts: int = 0
     control_group: str = ""
     found: bool = True
+    ended: str = ""
+    oom_killed: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ def of_properties(shown: Mapping[str, str]) -> Unit:
         int(shown.get("NRestarts") or 0),
         shown.get("ControlGroup", ""),
         shown.get("LoadState") != "not-found",
+        ended(shown),
+        shown.get("Result") == "oom-kill",
     )
 
 
@@ -101,11 +108,12 @@ def ended(shown: Mapping[str, str]) -> str:
         return ""
     if code == _EXITED:
         # A shell or a launcher reports a signal of what it ran as 128 + N.
-        return f"dead:signal={_signal(status - 128)}" if status > 128 else f"dead:exit={status}"
-    return f"dead:signal={_signal(status)}"
+        return f"dead:signal={signal_name(status - 128)}" if status > 128 else f"dead:exit={status}"
+    return f"dead:signal={signal_name(status)}"
 
 
-def _signal(number: int) -> str:
+def signal_name(number: int) -> str:
+    """``KILL`` for 9, or the number where it has no name."""
     try:
         return signal.Signals(number).name[3:]
     except ValueError:
@@ -114,8 +122,7 @@ def _signal(number: int) -> str:
 
 def start_of(instance: Instance, invocation: str) -> Start | None:
     """The record of a start, or ``None`` where there is none (yet)."""
-    path = os.path.join(instance.logs, invocation + ".json")
-    record = files.read_json(path)
+    record = files.read_json(record_path(instance, invocation))
     if record is None:
         return None
     return Start(
@@ -130,6 +137,11 @@ def start_of(instance: Instance, invocation: str) -> Start | None:
         int(record.get("dp_size") or 1),
         tuple(record.get("argv") or ()),
     )
+
+
+def record_path(instance: Instance, invocation: str) -> str:
+    """Where the launcher keeps the record of a start."""
+    return os.path.join(instance.logs, invocation + ".json")
 
 
 def newest(instance: Instance) -> str:

@@ -32,8 +32,9 @@ class Observation:
     ``unit``: ``active``, ``activating``, ``activating:auto-restart``, ``inactive``, ``dead:exit=N``,
     ``dead:signal=NAME``, or empty where it is not known. ``now``: the moment of looking, on the log's clock.
     ``silent_s``: seconds without any evidence of progress, where the host was watched (else it is read from the log).
-    ``stop_asked``: a stop was asked for, by our own record. ``defunct``: names of dead children that nobody reaped.
-    ``stale``: the process does not own its port, or does not answer. ``oom_kills``: see ``causes.find``.
+    ``stop_asked``: a stop was asked for, by our own record. ``dead_children``: worker processes that ended under a
+    living main process, with how (``signal=KILL``); ``outlives``: this release goes on without them (up to 0.5.9).
+    ``oom_kills``: see ``causes.find``.
     """
 
     unit: str = ""
@@ -41,7 +42,8 @@ class Observation:
     silent_s: float | None = None
     patience: dict[str, float] = field(default_factory=dict)
     stop_asked: bool = False
-    defunct: tuple[str, ...] = ()
+    dead_children: tuple[tuple[str, str], ...] = ()
+    outlives: bool = True
     oom_kills: int | None = None
 
 
@@ -84,7 +86,7 @@ def judge(story: Story, seen: Observation) -> State:
     stop = _stopped(story, seen, dead)
     if stop is not None:
         return stop
-    if dead or causes.decisive(story) or seen.defunct:
+    if dead or causes.decisive(story) or seen.dead_children:
         return _failed(story, seen)
     if story.forced is not None or (len(story.unhealthy) >= _UNHEALTHY and story.ready is not None):
         return _zombie(story)
@@ -131,17 +133,21 @@ def _failed(story: Story, seen: Observation) -> State:
 
 def _nameless(story: Story, seen: Observation) -> State:
     """The log names nothing: the unit's own end and the kernel's counter are all there is."""
+    ends = {how for dummy, how in seen.dead_children}
     category = "unknown"
     if seen.oom_kills:
         category = "child_sigkill_host_oom"
-    elif seen.defunct:
-        category = "child_sigkill_zombie_service" if story.ready else "child_sigkill"
-    elif seen.unit == "dead:signal=KILL" and story.sigquit is None:
+    elif seen.dead_children and story.ready is not None and seen.outlives:
+        category = "child_sigkill_zombie_service"
+    elif "signal=KILL" in ends or (seen.unit == "dead:signal=KILL" and story.sigquit is None):
         category = "child_sigkill"
-    line = story.unhealthy[0] if seen.defunct and story.unhealthy else story.last
+    elif ends:
+        category = "child_crashed"
+    line = story.unhealthy[0] if seen.dead_children and story.unhealthy else story.last
     findings = _findings(story)
-    if seen.defunct:
-        findings += ("dead and not reaped: " + ", ".join(seen.defunct),)
+    if seen.dead_children:
+        named = ", ".join(f"{name} {how}".strip() for name, how in seen.dead_children)
+        findings += ("ended under a living main process: " + named,)
     hint = CATEGORIES[category].advice
     excerpt = tuple(piece.text[:400] for piece in story.recent[-20:])
     return _state(story, FAILED, category, story.phase, line, "", hint, findings, excerpt)

@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""What ``sglang_ready`` does with a wait: its result, its failure message, and the mark on the activation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import InferopsError
+from ..files import read_json
+from ..layout import Instance
+from ..running import Runner
+from ..server import activation, force
+from . import unit as units
+from .inspect import of_instance
+from .verdict import FAILED, READY, STALLED
+from .watch import TIMEOUT, Abandoned, Options, Result, Watch
+
+
+def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mark: bool = True) -> dict[str, Any]:
+    """Wait until the instance is ready.
+
+    ``progress``: a file that gets a line on each change of phase. ``mark``: whether the activation in force is marked
+    good or failed, by which a later restore is chosen.
+
+    :raises InferopsError: when it does not become ready; the result holds the diagnosis.
+    """
+    options.report = _reporter(progress) if progress else None
+    try:
+        result = Watch(runner, name, options).wait()
+    except Abandoned:
+        _clean_up(progress)
+        raise
+    told = to_dict(result)
+    if mark and result.start is not None:
+        told["changed"] = _mark(name, result)
+    if result.verdict != READY:
+        raise InferopsError(message(name, result, told), **told)
+    return told
+
+
+def look(runner: Runner, name: str) -> dict[str, Any]:
+    """What can be said without waiting or asking the server anything (check mode)."""
+    instance = Instance(name)
+    unit = units.observe(runner, instance)
+    if not unit.found or unit.pid == 0:
+        return {"changed": False, "state": "deferred", "deferred": [f"{instance.unit} does not run yet"]}
+    found = of_instance(runner, name)
+    return {"changed": False, "state": found["verdict"], "failure": None if found["verdict"] == READY else found}
+
+
+def to_dict(result: Result) -> dict[str, Any]:
+    """The result as the module returns it."""
+    state, gate, start = result.state, result.gate, result.start
+    first = gate.first if gate is not None else None
+    told: dict[str, Any] = {
+        "changed": False,
+        "state": result.verdict,
+        "phases": result.phases,
+        "ready_after_s": None,
+        "first_generation": None,
+        "sampled_generation": None,
+        "soak": None,
+        "speculative": None,
+        "waited_s": round(result.waited_s, 3),
+        "findings": list(state.findings),
+        "invocation": start.invocation if start else None,
+        "log": start.log if start else None,
+        "failure": None,
+    }
+    if gate is not None and first is not None:
+        after = _after(result, gate.first_at)
+        told["first_generation"] = {"seconds": round(first.seconds, 4), "text": first.text, "at": gate.first_at}
+        told["ready_after_s"] = None if after is None else round(after, 3)
+        if gate.sampled is not None:
+            told["sampled_generation"] = {"seconds": round(gate.sampled.seconds, 4), "text": gate.sampled.text}
+        if gate.soaked:
+            told["soak"] = {"requests": len(gate.soaked), "slowest_s": round(max(gate.soaked), 4)}
+        told["speculative"] = _speculative(result)
+    if result.verdict != READY:
+        told["failure"] = _failure(result)
+    return told
+
+
+def message(name: str, result: Result, told: dict[str, Any]) -> str:
+    """One sentence that says what happened, where it is said, and what to do."""
+    state = result.state
+    who = f" of {state.rank}" if state.rank else ""
+    head = f"{name} is not ready: {result.verdict}, {state.category}, in phase {state.phase}{who}"
+    if result.verdict == TIMEOUT:
+        head = f"{name} is not ready after {result.waited_s:.0f} s: still in phase {state.phase} ({state.category})"
+    said = f"; {told['log']}:{state.cause.number}: {state.cause.text.strip()[:600]}" if state.cause else ""
+    findings = "".join(f"; {finding}" for finding in state.findings[:3])
+    return f"{head}{said}{findings}. {state.hint}".rstrip()
+
+
+def _failure(result: Result) -> dict[str, Any]:
+    described = result.state.to_dict()
+    kept = ("verdict", "category", "cause", "rank", "phase", "hint", "excerpt", "was_ready", "ranks", "progress")
+    failure = {key: described[key] for key in kept}
+    failure["stacks"] = result.stacks
+    if result.gate is not None and result.gate.last_error:
+        failure["last_answer"] = result.gate.last_error
+    return failure
+
+
+def _after(result: Result, first_at: float) -> float | None:
+    """Seconds from the start to the first token; of a server that was ready before we came, to its own ready line."""
+    start = result.start
+    if start is None or start.started_at is None:
+        return None
+    serving = [phase for phase in result.phases if phase["name"] == "serving"]
+    if serving and first_at - start.started_at > serving[0]["started"] + result.waited_s + 1:
+        return float(serving[0]["started"])
+    return first_at - start.started_at
+
+
+def _speculative(result: Result) -> dict[str, Any] | None:
+    start, gate = result.start, result.gate
+    if start is None or gate is None or not start.speculative:
+        return None
+    accept, steps = gate.accept_length, start.speculative.get("num_steps")
+    most = None if steps is None else int(steps) + 1
+    told = {**start.speculative, "accept_length": accept, "most": most}
+    if accept is not None and accept < 1.05:
+        told["warning"] = (
+            f"accept length {accept:.2f} of at most {most}: the draft is hardly ever right; check that it belongs to "
+            "this target and has its lm_head"
+        )
+    return told
+
+
+def _mark(name: str, result: Result) -> bool:
+    """Mark the activation that was started. One that has been good stays good: a later failure is not its fault."""
+    recorded = read_json(units.record_path(Instance(name), result.start.invocation)) if result.start else None
+    number = recorded.get("activation") if recorded else None
+    if number is None:
+        return False
+    if result.verdict == READY:
+        return bool(force.set_outcome(name, int(number), "good"))
+    found = activation.record(name, int(number))
+    if result.verdict not in (FAILED, STALLED) or found is None or found["outcome"] != activation.PENDING:
+        return False
+    return bool(force.set_outcome(name, int(number), "failed"))
+
+
+def _reporter(path: str) -> Callable[[str], None]:
+    def report(line: str) -> None:
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+    return report
+
+
+def _clean_up(progress: str) -> None:
+    """Nobody is left to remove the progress file and the folder that was made for it."""
+    if not progress:
+        return
+    for remove, path in ((os.unlink, progress), (os.rmdir, os.path.dirname(progress))):
+        try:
+            remove(path)
+        except OSError:
+            return
