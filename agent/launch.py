@@ -80,6 +80,7 @@ def record(
             "port": int(given.get("--port", "30000")),
             "speculative": _speculative(given),
             "tp_size": int(given.get("--tp-size") or given.get("--tensor-parallel-size") or 1),
+            "dp_size": int(given.get("--dp-size") or given.get("--data-parallel-size") or 1),
             "started_at": time.time(),
             "log": log,
             "gpus": told.gpus,

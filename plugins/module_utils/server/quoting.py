@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 
@@ -44,8 +45,8 @@ def environment(variables: Mapping[str, str]) -> str:
 
 
 def yaml(values: Mapping[str, str]) -> str:
-    """A YAML mapping of strings, each in single quotes: there only the quote itself is special."""
-    return "".join("{}: '{}'\n".format(name, value.replace("'", "''")) for name, value in sorted(values.items()))
+    """A YAML mapping of strings of printable ASCII: there, a JSON string is a YAML string."""
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in sorted(values.items()))
 
 
 def _quoted(value: str) -> str:
