@@ -37,7 +37,8 @@ class Facts:
     """One instance with all that is known of it.
 
     ``options`` are those of SGLang by destination, as given (``tp_size``, not ``--tp``); ``sources`` is what
-    ``sources_worker`` returns, ``None`` where there is no environment yet; ``variables`` is the unit's environment.
+    ``sources_worker`` returns, ``None`` where there is no environment yet; ``variables`` is the unit's environment;
+    ``probe`` is what ``probe_worker`` found inside the unit's settings, ``probe_problem`` why it could not look.
     """
 
     instance: dict[str, Any]
@@ -53,6 +54,8 @@ class Facts:
     host: Host = field(default_factory=Host)
     patches: list[str] = field(default_factory=list)
     waiting_for: str = ""
+    probe: dict[str, Any] | None = None
+    probe_problem: str = ""
 
     @property
     def name(self) -> str:

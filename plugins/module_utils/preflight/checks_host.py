@@ -1,0 +1,273 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""Checks of the host and of the unit's environment: options, GPUs, driver, port, caches, compilers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import layout
+from ..gpu import requirement
+from . import proxies
+from .check import ERROR, WARNING, Item, Outcome, Result, deferred, failed, passed
+from .facts import Facts
+
+_MIB, _GIB = 1 << 20, 1 << 30
+#: File systems whose locks and renames a JIT cache cannot rely on, or that are far away.
+REMOTE = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "fuse.glusterfs", "ceph", "fuse.ceph", "lustre", "9p")
+_CACHES = (
+    "XDG_CACHE_HOME",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TVM_FFI_CACHE_DIR",
+    "FLASHINFER_WORKSPACE_BASE",
+)
+
+
+def build(facts: Facts) -> Result:
+    if facts.sources is None:
+        return deferred(f"{facts.waiting_for} is not there yet; what depends on it is checked when it is")
+    return passed(f"SGLang {facts.release} in {facts.sources['root']}", release=facts.release)
+
+
+def options(facts: Facts) -> Result:
+    if facts.sources is None:
+        return deferred(f"the options are checked against {facts.waiting_for}")
+    found = [failed(problem.message, severity=problem.severity, option=problem.option) for problem in facts.problems]
+    return found or passed(f"SGLang {facts.release} knows every option")
+
+
+def gpu_count(facts: Facts) -> Result:
+    if not facts.on_gpu:
+        return None
+    listed, cards, needed = facts.host.gpus["gpus"], facts.cards, facts.local_ranks * facts.number("dp_size", 1)
+    if facts.flag("enable_dp_attention"):
+        needed = facts.local_ranks
+    wanted = [str(gpu) for gpu in facts.instance["gpus"]]
+    if wanted != ["all"] and len(cards) < len(wanted):
+        known = ", ".join(f"{gpu['index']} ({gpu['uuid']})" for gpu in listed) or "none"
+        return failed(f"gpus names {', '.join(wanted)}, and the host has {known}", wanted=wanted)
+    if len(cards) < needed:
+        return failed(
+            f"the server needs {needed} GPUs on this host (tp_size {facts.number('tp_size', 1)}, pp_size "
+            f"{facts.number('pp_size', 1)}, dp_size {facts.number('dp_size', 1)}) and has {len(cards)}"
+            + (f": {facts.host.gpus['nvidia_smi_error']}" if facts.host.gpus.get("nvidia_smi_error") else ""),
+            needed=needed,
+            found=len(cards),
+        )
+    return passed(f"{len(cards)} GPUs for {needed} ranks")
+
+
+def gpu_health(facts: Facts) -> Result:
+    if not facts.on_gpu:
+        return None
+    problems = facts.host.gpus["problems"]
+    found = [
+        failed(p["message"], severity=p["severity"], problem=p["name"], **p["evidence"])
+        for p in problems
+        if p["severity"] != "info"
+    ]
+    return found or passed("driver, device nodes and cards have no problem")
+
+
+def gpus_free(facts: Facts) -> Result:
+    if not facts.on_gpu or not facts.cards:
+        return None
+    return list(_holders(facts)) or passed("nobody else holds the GPUs")
+
+
+def _holders(facts: Facts) -> Iterator[Outcome]:
+    own = layout.Instance(facts.name).unit
+    for card in facts.cards:
+        for process in card["processes"]:
+            if process["unit"] == own:
+                continue
+            who = "an orphan: its parent is gone" if process["orphan"] else process["unit"] or "no service"
+            yield failed(
+                f"GPU {card['index']} is held by pid {process['pid']} of {process['user']} ({who}): "
+                f"{process['cmd'][:120]}; "
+                "end it (gpu_drain ends our own leftovers), or give this instance other GPUs",
+                gpu=card["index"],
+                pid=process["pid"],
+                orphan=process["orphan"],
+                memory_used=process["memory_used"],
+            )
+        for process in card.get("held_elsewhere", []):
+            yield failed(
+                f"GPU {card['index']} is held from outside this container (pid {process['pid']} of another namespace): "
+                "ask on the hypervisor",
+                gpu=card["index"],
+                memory_used=process["memory_used"],
+            )
+
+
+def driver_cuda(facts: Facts) -> Result:
+    driver = facts.host.gpus.get("driver_version")
+    if not facts.on_gpu or facts.cuda is None:
+        return None
+    if driver is None:
+        return failed(
+            f"the build is for CUDA {facts.cuda} and this host has no NVIDIA driver: install it, or use a lock for a "
+            "CPU",
+            cuda=facts.cuda,
+        )
+    wrong = requirement.judge(driver, facts.cuda, facts.host.gpus.get("container"))
+    if wrong:
+        return failed(wrong, driver=driver, cuda=facts.cuda)
+    return passed(f"driver {driver} carries CUDA {facts.cuda}")
+
+
+def port(facts: Facts) -> Result:
+    number = facts.instance["port"]
+    own = layout.Instance(facts.name).unit
+    others = [owner for owner in facts.host.port_owners if owner["unit"] != own]
+    if others:
+        owner = others[0]
+        return failed(
+            f"port {number} is held by pid {owner['pid']} of {owner['user']} ({owner['unit'] or 'no service'}): "
+            f"{owner['cmd'][:160]}; stop it, or choose another port. SGLang would load everything first, and may even "
+            "call itself ready over another server's answers",
+            port=number,
+            pid=owner["pid"],
+        )
+    return passed(f"port {number} is " + ("held by this instance itself" if facts.host.port_owners else "free"))
+
+
+def proxy(facts: Facts) -> Result:
+    """The server asks itself for a first token through HTTP, at the address that it is bound to, as it is written."""
+    host = str(facts.instance["host"])
+    through = proxies.used(facts.variables, host)
+    if through is None:
+        return passed("no proxy comes between the server and its own address")
+    name, value = through
+    return failed(
+        f"the unit has {name}={value}, and NO_PROXY does not hold {host}: the server's own warm-up request goes to the "
+        f"proxy, fails after two minutes and ends the server; add {host} (and 127.0.0.1) to NO_PROXY in env",
+        variable=name,
+        host=host,
+    )
+
+
+def home(facts: Facts) -> Result:
+    value = facts.variables.get("HOME", "")
+    if not value.startswith("/") or value == "/":
+        return failed(
+            f"HOME of the unit is {value!r}: kernels' caches would go to /.cache and fail, and flashinfer needs a home "
+            "although its own folder is set; remove HOME from env, or name a folder of the service user",
+            home=value,
+        )
+    return passed(f"HOME is {value}")
+
+
+def cache_folders(facts: Facts) -> Result:
+    return list(_cache_problems(facts)) or passed("caches lie on a local disk and can be written")
+
+
+def _cache_problems(facts: Facts) -> Iterator[Outcome]:
+    seen: set[tuple[str, str]] = set()
+    for name in ("HOME", *_CACHES):
+        path = facts.variables.get(name)
+        known = facts.host.folders.get(path or "")
+        if path is None or known is None or (path, known["type"]) in seen:
+            continue
+        seen.add((path, known["type"]))
+        evidence = {"variable": name, "path": path, "file_system": known["type"]}
+        if known["type"] in REMOTE:
+            yield failed(
+                f"{name}={path} lies on {known['type']}: compilers' locks deadlock there, or end in 'Stale file "
+                "handle'; "
+                "use a folder on a local disk",
+                **evidence,
+            )
+        elif known["type"] in ("tmpfs", "ramfs"):
+            yield failed(
+                f"{name}={path} lies in memory ({known['type']}): it is lost at a restart of the host, and kernels are "
+                "compiled again at the next start; use a folder on a disk",
+                severity=WARNING,
+                **evidence,
+            )
+        if not known["writable"]:
+            yield failed(
+                f"{name}={path} cannot be written by {facts.instance['run_as']} inside the unit: add it to "
+                "writable_paths and give it to that user",
+                **evidence,
+            )
+
+
+def dev_shm(facts: Facts) -> Result:
+    size, ranks = facts.host.shm, facts.local_ranks
+    if size is None or ranks < 2 or not facts.on_gpu:
+        return None
+    if size < 64 * _MIB * ranks:
+        return failed(
+            f"/dev/shm has {size // _MIB} MiB; NCCL needs at least {64 * ranks} MiB for {ranks} ranks, better 1 GiB: "
+            "mount it larger (size= in fstab, --shm-size for a container)",
+            bytes=size,
+        )
+    if size < _GIB:
+        return failed(
+            f"/dev/shm has {size // _MIB} MiB; 1 GiB or more is better for {ranks} ranks", severity=WARNING, bytes=size
+        )
+    return passed(f"/dev/shm has {size // _MIB} MiB")
+
+
+def cuda_home(facts: Facts) -> Result:
+    value = facts.variables.get("CUDA_HOME")
+    if not facts.on_gpu or facts.cuda is None:
+        return None
+    known = facts.host.cuda_home
+    if value is None:
+        return failed("the unit has no CUDA_HOME: kernels are compiled at the start, and no toolkit would be found")
+    if known is None or not known["folder"]:
+        return failed(
+            f"CUDA_HOME is {value!r}, which is not one existing folder (a leading or doubled colon is taken "
+            "literally): "
+            "install that toolkit (cuda_toolkit), or set cuda_home of the instance",
+            cuda_home=value,
+        )
+    if not known["nvcc"]:
+        return failed(f"CUDA_HOME {value} has no bin/nvcc: it is no whole toolkit", cuda_home=value)
+    return passed(f"CUDA_HOME is {value}")
+
+
+def compilers(facts: Facts) -> Result:
+    if not facts.on_gpu or not facts.host.programs:
+        return None
+    missing = sorted(name for name, path in facts.host.programs.items() if path is None)
+    if missing:
+        return failed(
+            f"the unit's PATH has no {', '.join(missing)} ({facts.variables.get('PATH', '')}): kernels are compiled "
+            "at the "
+            "start, which fails minutes into the load; a login shell's PATH is not the unit's",
+            missing=missing,
+        )
+    return passed(", ".join(f"{name} is {path}" for name, path in sorted(facts.host.programs.items())))
+
+
+def core_dumps(facts: Facts) -> Result:
+    if facts.number("dp_size", 1) > 1 and facts.instance.get("core_dumps"):
+        return failed(
+            "dp_size is above 1 and core_dumps is on: when a rank fails, the data parallel controller dumps its memory "
+            "for minutes before anything is restarted; set core_dumps: false",
+        )
+    return None
+
+
+TABLE = (
+    Item("build", ERROR, "The environment is there (everything that needs it is deferred until then)", build),
+    Item("options", ERROR, "The installed release knows every option, and takes its value", options),
+    Item("gpu_count", ERROR, "The host has the GPUs that the instance names and its ranks need", gpu_count),
+    Item("gpu_health", ERROR, "Driver, libraries, device nodes, fabric manager and cards are sound", gpu_health),
+    Item("gpus_free", ERROR, "Nobody else holds the GPUs; orphans are named", gpus_free),
+    Item("driver_cuda", ERROR, "The driver carries the CUDA version of the build", driver_cuda),
+    Item("port", ERROR, "The port is free, or held by this instance itself", port),
+    Item("proxy", ERROR, "No proxy comes between the server and its own address", proxy),
+    Item("home", ERROR, "HOME of the unit is a folder of its own", home),
+    Item(
+        "cache_folders", ERROR, "Caches lie on a local disk that survives a restart, and can be written", cache_folders
+    ),
+    Item("dev_shm", ERROR, "`/dev/shm` is large enough for the ranks", dev_shm),
+    Item("cuda_home", ERROR, "CUDA_HOME is one existing toolkit", cuda_home),
+    Item("compilers", ERROR, "The unit's own PATH finds nvcc, ninja and a C++ compiler", compilers),
+    Item("core_dumps", WARNING, "No core dumps where a failing rank would stop everything for minutes", core_dumps),
+)

@@ -1,0 +1,183 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""The second part of preflight: a look from inside the unit's settings, by a transient unit that has the same ones."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pwd
+from collections.abc import Iterator
+
+from .. import layout
+from ..running import Runner
+from ..server import environment, render
+from ..server.environment import Environment
+from . import probe_worker
+from .check import ERROR, Item, Result, deferred, failed, passed
+from .facts import Facts
+
+#: What a launch needs to import first, if it is installed.
+IMPORTS = ("torch", "sgl_kernel", "flashinfer")
+#: Seconds that the look may take: imports from a cold disk are the longest part.
+LONGEST = 180
+# Settings of the real unit that make or need folders, or steer restarts: a look changes nothing on the host.
+_LEFT_OUT = ("WorkingDirectory", "StateDirectory", "LogsDirectory", "RuntimeDirectory", "EnvironmentFile", "OOMPolicy")
+_BOOT = """
+import json, os, sys
+out = os.fdopen(os.dup(1), "w"); os.dup2(2, 1)
+given = json.load(sys.stdin)
+space = {"__name__": "probe"}
+exec(compile(given["source"], "probe_worker.py", "exec"), space)
+json.dump(space["probe"](given["payload"]), out)
+"""
+
+
+def look(facts: Facts, runner: Runner) -> None:
+    """Fill in ``facts.probe``, or ``facts.probe_problem`` with the reason why not."""
+    found = environment.find(facts.instance)
+    facts.probe_problem = _obstacle(facts, found)
+    if facts.probe_problem or found is None:
+        return
+    payload = {
+        "imports": [name for name in IMPORTS if facts.on_gpu or name != "flashinfer"],
+        "folders": [path for path in sorted(facts.host.folders) if os.path.isdir(path)],
+        "devices": [node["path"] for node in facts.host.gpus.get("device_nodes", [])] if facts.on_gpu else [],
+        "nvcc": facts.host.programs.get("nvcc") if facts.on_gpu else None,
+        "capability": facts.capability,
+    }
+    argv = [*command(facts), found.python, "-I", "-B", "-c", _BOOT]
+    done = runner(argv, data=json.dumps({"source": inspect.getsource(probe_worker), "payload": payload}))
+    if done.rc != 0:
+        said = done.stderr.strip().splitlines() or [f"ended with status {done.rc}"]
+        facts.probe_problem = f"the look from inside the unit failed: {said[-1]}"
+        facts.probe = {}
+        return
+    facts.probe = json.loads(done.stdout)
+
+
+def command(facts: Facts) -> list[str]:
+    """``systemd-run`` with the settings and the environment of the instance's unit (no secret among them)."""
+    paths = layout.Instance(facts.name)
+    settings = [
+        line
+        for line in render._process_settings(facts.instance, paths)
+        if not line.startswith(_LEFT_OUT) and not line.startswith("RuntimeDirectory")
+    ]
+    writable = [f"ReadWritePaths=-{path}" for path in (paths.state, paths.logs)]
+    properties = [f"--property={line}" for line in [*settings, *writable, f"RuntimeMaxSec={LONGEST}"]]
+    variables = [f"--setenv={name}={value}" for name, value in sorted(facts.variables.items())]
+    return ["systemd-run", "--quiet", "--wait", "--pipe", "--collect", *properties, *variables, "--"]
+
+
+def _obstacle(facts: Facts, found: Environment | None) -> str:
+    if found is None:
+        return f"{facts.waiting_for} is not there yet"
+    if not os.path.isdir("/run/systemd/system"):
+        return "systemd does not run here"
+    try:
+        pwd.getpwnam(facts.instance["run_as"])
+    except KeyError:
+        return f"the user {facts.instance['run_as']} does not exist yet"
+    return ""
+
+
+def _missing(facts: Facts) -> Result:
+    """What a check says where there is nothing to look at; an empty report is a failure that another check names."""
+    return deferred(facts.probe_problem) if facts.probe is None and facts.probe_problem else None
+
+
+def unit_imports(facts: Facts) -> Result:
+    if facts.probe == {}:
+        return failed(facts.probe_problem)
+    if not facts.probe:
+        return _missing(facts)
+    bad = {name: error for name, error in facts.probe["imports"].items() if error}
+    if bad:
+        return failed(
+            "; ".join(f"'import {name}' fails inside the unit: {error}" for name, error in bad.items())
+            + ". The build's libraries do not go together, or the unit hides what they need",
+            imports=bad,
+        )
+    there = [name for name, error in facts.probe["imports"].items() if error == ""]
+    return passed(f"{', '.join(there) or 'nothing'} can be imported inside the unit")
+
+
+def unit_limits(facts: Facts) -> Result:
+    if not facts.probe:
+        return _missing(facts)
+    return list(_limit_problems(facts.probe["limits"])) or passed(
+        "limits are those of the unit", **facts.probe["limits"]
+    )
+
+
+def _limit_problems(limits: dict[str, int]) -> Iterator:
+    # getrlimit gives -1 for "unlimited"
+    if limits["memlock"] != -1 and limits["memlock"] < 1 << 30:
+        yield failed(
+            f"locked memory is limited to {limits['memlock'] // 1024} KiB inside the unit: registering memory with the "
+            "network card or for copies fails (limits.conf does not count for services); LimitMEMLOCK=infinity is in "
+            "the "
+            "unit, so a drop-in or the container lowers it",
+            memlock=limits["memlock"],
+        )
+    if limits["nofile"] < 65536:
+        yield failed(
+            f"open files are limited to {limits['nofile']} inside the unit: many connections and shards need more; "
+            "LimitNOFILE is in the unit, so a drop-in or the container lowers it",
+            nofile=limits["nofile"],
+        )
+
+
+def unit_folders(facts: Facts) -> Result:
+    if not facts.probe:
+        return _missing(facts)
+    bad = {path: error for path, error in facts.probe["folders"].items() if error}
+    if bad:
+        return failed(
+            "; ".join(f"{path} cannot be written inside the unit: {error}" for path, error in bad.items())
+            + f"; give it to {facts.instance['run_as']}, or add it to writable_paths",
+            folders=bad,
+        )
+    return passed(f"{len(facts.probe['folders'])} folders can be written inside the unit")
+
+
+def unit_devices(facts: Facts) -> Result:
+    if not facts.on_gpu:
+        return None
+    if not facts.probe:
+        return _missing(facts)
+    bad = {path: error for path, error in facts.probe["devices"].items() if error}
+    if bad:
+        return failed(
+            "; ".join(f"{path} cannot be opened by {facts.instance['run_as']}: {error}" for path, error in bad.items())
+            + "; put the user into the group of the node, or refresh the container's device numbers",
+            devices=bad,
+        )
+    return passed(f"{len(facts.probe['devices'])} device nodes can be opened inside the unit")
+
+
+def unit_compile(facts: Facts) -> Result:
+    if not facts.on_gpu:
+        return None
+    if not facts.probe or facts.probe["compile"] is None:
+        return _missing(facts)
+    if facts.probe["compile"]:
+        return failed(
+            f"nvcc cannot compile for compute capability {facts.capability or 'of the host'} inside the unit: "
+            f"{facts.probe['compile']}; kernels are compiled while the server starts, so it would fail then",
+            nvcc=facts.host.programs.get("nvcc"),
+        )
+    return passed(f"nvcc compiles for compute capability {facts.capability} inside the unit")
+
+
+TABLE = (
+    Item("unit_imports", ERROR, "Inside the unit: torch and the kernels can be imported", unit_imports),
+    Item("unit_limits", ERROR, "Inside the unit: locked memory and open files are not limited too low", unit_limits),
+    Item("unit_folders", ERROR, "Inside the unit: home and caches can be written", unit_folders),
+    Item(
+        "unit_devices", ERROR, "Inside the unit: the GPUs' device nodes can be opened by the service user", unit_devices
+    ),
+    Item("unit_compile", ERROR, "Inside the unit: nvcc compiles for the host's cards", unit_compile),
+)

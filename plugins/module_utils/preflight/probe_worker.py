@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""Runs under the unit's own user, environment, limits and sandbox: what a launch would meet there.
+
+Its text is sent to the build's interpreter, since that user cannot read where the module lies: it imports nothing of
+this collection. It imports and compiles; it creates no CUDA context and allocates no memory of a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import resource
+import sys
+import tempfile
+from typing import Any
+
+# Includes that the kernels of flashinfer and SGLang need beside the compiler itself.
+_PROGRAM = """
+#include <cuda_fp8.h>
+#include <curand_kernel.h>
+#include <cublas_v2.h>
+__global__ void add(float *x) { x[threadIdx.x] += 1.0f; }
+"""
+_INTERESTING = ("error", "fatal", "not found", "cannot", "undefined symbol")
+
+
+def probe(payload: dict[str, Any]) -> dict[str, Any]:
+    """``payload``: ``imports`` (module names), ``folders``, ``devices``, ``nvcc`` and ``capability`` (or ``null``).
+
+    Each import, folder and device gives its error, ``""`` for none; a module that is not installed gives ``null``.
+    """
+    return {
+        "user": os.geteuid(),
+        "imports": {name: _import(name) for name in payload["imports"]},
+        "folders": {path: _writable(path) for path in payload["folders"]},
+        "devices": {path: _openable(path) for path in payload["devices"]},
+        "limits": {
+            "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+            "nofile": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        },
+        "compile": _compile(payload["nvcc"], payload["capability"]) if payload["nvcc"] else None,
+    }
+
+
+def _import(name: str) -> str | None:
+    """In a process of its own: a library that aborts must not take the report with it."""
+    if importlib.util.find_spec(name) is None:
+        return None
+    status, said = _run([sys.executable, "-B", "-c", f"import {name}"])
+    return "" if status == 0 else _cause(said) or f"ended with status {status}"
+
+
+def _writable(path: str) -> str:
+    try:
+        os.makedirs(path, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def _openable(path: str) -> str:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _compile(nvcc: str, capability: str | None) -> str:
+    """Compile a few lines for the host's cards; the first telling line where that fails."""
+    architecture = [f"-arch=sm_{capability.replace('.', '')}"] if capability else []
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "probe.cu")
+        with open(source, "w", encoding="ascii") as stream:
+            stream.write(_PROGRAM)
+        argv = [nvcc, *architecture, "-c", source, "-o", os.path.join(folder, "probe.o")]
+        status, said = _run(argv)
+    return "" if status == 0 else _cause(said) or f"nvcc ended with status {status}"
+
+
+def _run(argv: list[str]) -> tuple[int, str]:
+    """The exit status (negative for a signal) and what was printed."""
+    with tempfile.TemporaryFile() as output:
+        actions = [(os.POSIX_SPAWN_DUP2, output.fileno(), 1), (os.POSIX_SPAWN_DUP2, output.fileno(), 2)]
+        try:
+            pid = os.posix_spawn(argv[0], argv, dict(os.environ), file_actions=actions)
+        except OSError as error:
+            return 127, f"{argv[0]}: {error.strerror}"
+        wait = os.waitpid(pid, 0)[1]
+        status = os.WEXITSTATUS(wait) if os.WIFEXITED(wait) else -os.WTERMSIG(wait)
+        output.seek(0)
+        return status, output.read().decode("utf-8", "replace")
+
+
+def _cause(said: str) -> str:
+    """The line that says why: the last of a Python traceback, else the first that looks like an error."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if any(line.startswith("Traceback") for line in lines):
+        return lines[-1][:400]
+    return next((line for line in lines if any(word in line.lower() for word in _INTERESTING)), "\n".join(lines[-1:]))[
+        :400
+    ]
