@@ -171,7 +171,7 @@ def torch_cuda(lock: Mapping[str, Any], torch: Mapping[str, Any] | None) -> list
             f"torch {torch['version']} is built for {_for_cuda(torch['cuda'])}, the lock is for "
             f"{_for_cuda(lock['cuda'])}: pin the build of torch for it and give the index that has it"
         )
-    return [_check("cuda", wrong, f"torch {torch['version']} is built for {_for_cuda(torch['cuda'])}")]
+    return [_check("cuda:torch", wrong, f"torch {torch['version']} is built for {_for_cuda(torch['cuda'])}")]
 
 
 def architectures(torch: Mapping[str, Any] | None, capabilities: Sequence[str]) -> list[Check]:

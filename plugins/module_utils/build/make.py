@@ -20,10 +20,8 @@ from typing import Any, Callable
 from .. import layout
 from ..errors import InferopsError
 from ..files import write_atomic
-from ..interpreter import call
 from ..patch import engine
 from ..running import Runner, check
-from ..server import options_worker
 from . import installed, proof, snapshot, store, uv
 from .store import Build
 
@@ -122,10 +120,9 @@ def _make(
             runner, interpreter, os.path.join(path, site_packages), lock["release"], spec["patches"]
         )
     say("proving: imports, symbols, pins, CUDA")
-    checks = proof.prove(spec, runner, path, site_packages, patches, program, capabilities)
+    checks, options = proof.prove(spec, runner, path, site_packages, patches, program, capabilities)
     proof.require(checks, path)
     say("sealing")
-    options = call(runner, interpreter, f"{_entry(options_worker)}:dump", {}, env=lock["environment"])
     write_atomic(os.path.join(path, snapshot.OPTIONS), _json(options))
     record = snapshot.record(path, record)
     write_atomic(os.path.join(path, snapshot.FILES), _json(record))
@@ -210,11 +207,6 @@ def _uv(runner: Runner, argv: Sequence[str], doing: str, spec: Mapping[str, Any]
             "or correct the lock)",
             rc=done.rc,
         )
-
-
-def _entry(worker: Any) -> str:
-    """A worker module's name as ``interpreter.call`` takes it. Importing it here makes it travel to the host."""
-    return str(worker.__name__).rpartition(".module_utils.")[2]
 
 
 def _json(value: Any) -> bytes:

@@ -20,7 +20,9 @@ from ..running import Runner
 from . import abi, fit, installed, proof_worker
 
 #: Checks that no waiver excuses. A patched module is named in full, so a lock may excuse one that needs a GPU.
-HARD = frozenset({"lock", "release", "cuda", "imports", *(f"import:{name}" for name in ("torch", "sgl_kernel"))}) | {
+HARD = frozenset(
+    {"lock", "release", "cuda", "cuda:torch", "imports", *(f"import:{name}" for name in ("torch", "sgl_kernel"))}
+) | {
     "import:flashinfer",
     "import:sglang",
     "import:sglang.launch_server",
@@ -41,10 +43,11 @@ def prove(
     patches: Sequence[Mapping[str, Any]],
     uv: str,
     capabilities: Sequence[str] = (),
-) -> list[dict[str, Any]]:
-    """Every check of the environment at ``path``: ``name``, ``ok``, ``detail`` and, where one was used, ``waived``.
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """The checks of the environment at ``path``, and the option schema of its SGLang (``None`` if it cannot be read).
 
-    ``patches`` are the results of the patch engine: the modules of patched files are imported too.
+    Each check has ``name``, ``ok``, ``detail`` and, where a waiver was used, its reason as ``waived``. ``patches`` are
+    the results of the patch engine: the modules of patched files are imported too.
     """
     lock = spec["lock"]
     python = os.path.join(path, "bin", "python")
@@ -61,12 +64,12 @@ def prove(
         fit.compiler(found),
         *fit.broken_pins(runner, uv, python),
     ]
-    imported, torch = _imports(runner, python, list(dict.fromkeys(modules)), lock["environment"])
+    imported, torch, options = _imports(runner, python, list(dict.fromkeys(modules)), lock["environment"])
     checks += imported
     checks += fit.torch_cuda(lock, torch)
     checks += fit.architectures(torch, capabilities)
     checks += _abi(python, packages, found)
-    return judged(checks, lock["waivers"])
+    return judged(checks, lock["waivers"]), options
 
 
 def judged(checks: Iterable[dict[str, Any]], waivers: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
@@ -127,7 +130,7 @@ def patched_modules(patches: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _imports(
     runner: Runner, python: str, modules: list[str], environment: Mapping[str, str]
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None, dict[str, Any] | None]:
     entry = proof_worker.__name__.rpartition(".module_utils.")[2] + ":imports"
     home = tempfile.mkdtemp(prefix="sglang-proof-")
     try:
@@ -135,7 +138,7 @@ def _imports(
         done = call(runner, python, entry, {"modules": modules}, env={**environment, "HOME": home})
     except InferopsError as error:
         text = f"the interpreter ended while it imported ({error.message}); its last lines: "
-        return [failed("imports", text + str(error.result.get("stderr", ""))[-600:])], None
+        return [failed("imports", text + str(error.result.get("stderr", ""))[-600:])], None, None
     finally:
         shutil.rmtree(home, ignore_errors=True)
     checks = []
@@ -145,7 +148,7 @@ def _imports(
             checks.append(passed(name, f"{module['seconds']} s"))
         else:
             checks.append(failed(name, telling_line(module["error"])))
-    return checks, done["torch"]
+    return checks, done["torch"], done["options"]
 
 
 def telling_line(error: str) -> str:

@@ -10,12 +10,16 @@ import time
 import traceback
 from typing import Any
 
+from ..server import options_worker
+
 
 def imports(payload: dict[str, Any]) -> dict[str, Any]:
     """Import ``payload["modules"]`` in order.
 
     The result: ``modules``, each with ``name``, ``error`` (``None`` when it came) and ``seconds``; ``torch``: its
-    ``version``, the ``cuda`` version that it is built for and the ``arch_list`` of its kernels, or ``None``.
+    ``version``, the ``cuda`` version that it is built for and the ``arch_list`` of its kernels, or ``None``;
+    ``options``: the option schema of the release's own parser, or ``None`` where SGLang does not come. It is read
+    here since this process has paid for the imports already.
 
     Bytecode is written on the way: the server runs as a user who may not, and would compile at each start.
     """
@@ -33,7 +37,9 @@ def imports(payload: dict[str, Any]) -> dict[str, Any]:
             traceback.print_exc()
             error = f"{type(caught).__name__}: {caught}"
         modules.append({"name": name, "error": error, "seconds": round(time.monotonic() - began, 2)})
-    return {"modules": modules, "torch": _torch()}
+    there = {module["name"] for module in modules if module["error"] is None}
+    options = options_worker.dump({}) if "sglang.launch_server" in there else None
+    return {"modules": modules, "torch": _torch(), "options": options}
 
 
 def _torch() -> dict[str, Any] | None:

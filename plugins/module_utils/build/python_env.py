@@ -70,7 +70,7 @@ def _verify(spec: Mapping[str, Any], build: store.Build, runner: Runner, capabil
         raise InferopsError(f"{build.path} is not as it was sealed: {what}; run without verify to have it replaced")
     program = os.path.join(layout.TOOLS, "uv")
     manifest = build.manifest
-    checks = proof.prove(
+    checks, dummy = proof.prove(
         spec, runner, build.path, manifest["site_packages"], manifest["patches"], program, capabilities
     )
     proof.require(checks, build.path)

@@ -122,6 +122,8 @@ def dist_infos(paths: Iterable[str], site_packages: str) -> dict[str, str]:
         if path.endswith(".dist-info/METADATA") and path.startswith(prefix):
             folder = path[len(prefix) : -len(".dist-info/METADATA")]
             name, dummy, version = folder.partition("-")
+            if "/" in folder:
+                continue  # what a distribution carries inside itself
             packages.setdefault(normalise(name), set()).add(version)
     return {name: ", ".join(sorted(versions)) for name, versions in sorted(packages.items())}
 

@@ -137,7 +137,7 @@ def test_a_file_written_through_a_hard_link_does_not_come_back_from_the_cache(si
 
 @pytest.mark.parametrize(
     ("program", "part"),
-    [("uv", "venv"), ("uv", "install"), ("uv", "check"), ("python", "proof_worker"), ("python", "options_worker")],
+    [("uv", "venv"), ("uv", "install"), ("uv", "check"), ("python", "proof_worker")],
 )
 @pytest.mark.parametrize("how", ["fails", "killed"])
 def test_an_attempt_that_ends_early_leaves_nothing_valid(site: Site, program: str, part: str, how: str) -> None:
