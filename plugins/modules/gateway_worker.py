@@ -40,6 +40,12 @@ options:
     description: Seconds until a worker that is O(state=present) must have answered through the gateway.
     type: float
     default: 120
+  min_routable:
+    description:
+      - A worker is not taken out when fewer than this many others would be left that get requests and are healthy.
+      - Counted under a lock on the gateway's host, so two runs at once cannot both take the last but one.
+    type: int
+    default: 0
   gateway:
     description: The gateway's configuration on this host, as the role P(inferops.sglang.sglang_gateway#role) writes it.
     type: path
@@ -108,6 +114,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "drained", "absent", "known"], "default": "present"},
             "drain_timeout": {"type": "float", "default": 300.0},
             "routable_timeout": {"type": "float", "default": 120.0},
+            "min_routable": {"type": "int", "default": 0},
             "gateway": {"type": "path", "default": settings.CONFIG},
         },
         supports_check_mode=True,
@@ -120,6 +127,7 @@ def main() -> None:
             module.params["state"],
             drain_timeout=module.params["drain_timeout"],
             routable_timeout=module.params["routable_timeout"],
+            min_routable=module.params["min_routable"],
             check=module.check_mode,
         ),
     )

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,28 @@ def until_gone(gateway: Settings, url: str, timeout: float, clock: Clock) -> Non
         clock.sleep(_POLL_S)
 
 
+def _enough(gateway: Settings, kept: Mapping[str, str], url: str, state: str, min_routable: int) -> None:
+    """Refuse to take a worker out when too few others would be left.
+
+    :raises InferopsError: then; it names the ones that are ready.
+    """
+    if state == workers.PRESENT or state == KNOWN or min_routable < 1:
+        return
+    others = [other for other, how in kept.items() if how == workers.PRESENT and other != url]
+    try:
+        entries = [probe.listed(gateway, other) for other in others]
+    except ConnectionError as error:
+        raise InferopsError(
+            f"worker {url} is not taken out: the gateway does not say who else is ready ({error})"
+        ) from error
+    ready = [other for other, entry in zip(others, entries) if entry is not None and entry["status"] == "ready"]
+    if len(ready) < min_routable:
+        raise InferopsError(
+            f"worker {url} is not taken out: {len(ready)} other(s) would be left ({', '.join(ready) or 'none'}), and "
+            f"min_routable is {min_routable}; bring the missing ones back first (gateway_worker with state: present)"
+        )
+
+
 def ensure(
     gateway: Settings,
     url: str,
@@ -128,6 +150,7 @@ def ensure(
     *,
     drain_timeout: float,
     routable_timeout: float,
+    min_routable: int = 0,
     check: bool = False,
     clock: Clock | None = None,
 ) -> dict[str, Any]:
@@ -146,7 +169,9 @@ def ensure(
     if check:
         return result
     if changes.changed:
-        workers.apply(gateway.workers, gateway.manifest, changes)
+        workers.apply(
+            gateway.workers, gateway.manifest, changes, lambda kept: _enough(gateway, kept, url, state, min_routable)
+        )
     else:
         workers.settle(gateway.workers, gateway.manifest)
     if state == KNOWN:

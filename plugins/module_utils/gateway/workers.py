@@ -15,7 +15,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ..changes import Plan
@@ -60,10 +60,15 @@ def plan_members(observed: Mapping[str, str], urls: Iterable[str]) -> Plan:
     return plan(observed, {**dict.fromkeys(observed, ABSENT), **desired})
 
 
-def apply(path: str, manifest: str, changes: Plan) -> None:
-    """Write the list, then the manifest. Two calls at once take turns; each changes its own workers only."""
+def apply(path: str, manifest: str, changes: Plan, allow: Callable[[Mapping[str, str]], None] | None = None) -> None:
+    """Write the list, then the manifest. Two calls at once take turns; each changes its own workers only.
+
+    ``allow`` is shown the list before the change, and raises where the change must not be made.
+    """
     with _locked(path):
         workers = observe(path)
+        if allow is not None:
+            allow(workers)
         for change in changes.changes:
             workers[change.what] = change.after
         workers = {url: state for url, state in workers.items() if state != ABSENT}

@@ -96,6 +96,18 @@ def test_a_drain_is_bounded_and_says_what_still_runs(gateway: Callable[..., Gate
         assert 1.0 <= done["drained_s"] < 5
 
 
+def test_the_last_but_so_many_workers_are_not_taken_out(gateway: Callable[..., Gateway], tmp_path: Path) -> None:
+    front = gateway()
+    with StandIn(tmp_path) as one, StandIn(tmp_path) as two:
+        for server in (one, two):
+            server.wait_ready()
+            worker.ensure(front.settings, server.url, "present", **TIMES)
+        assert worker.ensure(front.settings, one.url, "drained", min_routable=1, **TIMES)["in_flight"] == 0
+        with pytest.raises(InferopsError, match=r"0 other\(s\) would be left \(none\)"):
+            worker.ensure(front.settings, two.url, "drained", min_routable=1, **TIMES)
+        assert probe.generation(front.settings, "/srv/m")[0] == two.url
+
+
 def test_after_a_crash_the_gateway_has_the_same_workers(gateway: Callable[..., Gateway], tmp_path: Path) -> None:
     front = gateway()
     with StandIn(tmp_path) as one, StandIn(tmp_path) as two:

@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The file of a rollout on the controller: hosts of a batch note their states in it at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.module_utils.files import read_json, write_atomic
+
+#: The play reads the file with ``vars_files``: everything in it is under this one name.
+NAME = "sglang_rollout_plan"
+
+
+def read(path: str) -> dict[str, Any]:
+    """The plan that is kept.
+
+    :raises InferopsError: when there is none.
+    """
+    kept = read_json(path)
+    if not isinstance(kept, dict) or NAME not in kept:
+        raise InferopsError(f"there is no rollout to go on with: {path} does not exist; start one without resume=true")
+    return dict(kept[NAME])
+
+
+def write(path: str, plan: dict[str, Any]) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, (json.dumps({NAME: plan}, indent=1) + "\n").encode())
+
+
+def update(path: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Change the plan that is kept, one process at a time; the plan afterwards."""
+    with _locked(path):
+        plan = change(read(path))
+        write(path, plan)
+        return plan
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    with open(path + ".lock", "a", encoding="ascii") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
