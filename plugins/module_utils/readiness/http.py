@@ -74,7 +74,7 @@ def _ask(host: str, port: int, body: dict[str, Any], key: str | None, timeout: f
         status, answer = request(host, port, "POST", "/generate", body, key, timeout)
     except ConnectionRefusedError:
         return Generation(0, time.monotonic() - began, error="nobody listens on the port", refused=True)
-    except (OSError, http.client.HTTPException) as error:
+    except OSError as error:
         return Generation(0, time.monotonic() - began, error=f"{type(error).__name__}: {error}")
     seconds = time.monotonic() - began
     if status != 200:
@@ -108,7 +108,7 @@ def request(
 ) -> tuple[int, Any]:
     """One request; status and the parsed JSON answer, or its text where it is none.
 
-    :raises OSError: (or ``http.client.HTTPException``) when no answer comes.
+    :raises OSError: when no answer comes.
     """
     connection = http.client.HTTPConnection(reachable(host), port, timeout=timeout)
     headers = {"Content-Type": "application/json"}
@@ -118,6 +118,8 @@ def request(
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
         raw = answer.read().decode("utf-8", "replace")
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"{type(error).__name__}: {error}") from error
     finally:
         connection.close()
     try:

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from ..errors import InferopsError
 from ..layout import Instance
 from ..running import Runner
+from . import evidence
 from . import unit as units
 from .lines import moment
 from .story import Reader
@@ -60,11 +62,28 @@ def of_instance(
         chosen = units.newest(instance)
         start = units.start_of(instance, chosen)
     path = start.log if start else f"{instance.logs}/{chosen}.log"
-    current = chosen == unit.invocation
-    state = units.check_state(unit_state) if unit_state else (unit.state if current else "inactive")
-    now = when(observed_at, "observed_at") if observed_at else (local_clock(time.time()) if current else None)
-    seen = Observation(unit=state, now=now, stop_asked=units.stop_asked(instance, chosen))
-    return {**judge(read(path).story, seen).to_dict(), "log": path, "invocation": chosen, "unit_state": state}
+    seen = observed(instance, unit) if chosen == unit.invocation else Observation(unit="inactive")
+    seen = replace(
+        seen,
+        unit=units.check_state(unit_state) if unit_state else seen.unit,
+        now=when(observed_at, "observed_at") if observed_at else seen.now,
+        stop_asked=units.stop_asked(instance, chosen),
+    )
+    return {**judge(read(path).story, seen).to_dict(), "log": path, "invocation": chosen, "unit_state": seen.unit}
+
+
+def observed(instance: Instance, unit: units.Unit) -> Observation:
+    """What can be seen of an instance's present start just now, beside its log."""
+    dead: list[tuple[str, str]] = []
+    if unit.pid:
+        processes = evidence.Processes(unit.pid, unit.control_group)
+        dead = [(process.name, evidence.exit_of(process.pid)) for process in processes.dead_children()]
+    return Observation(
+        unit=unit.state if unit.pid else (unit.ended or unit.state),
+        now=local_clock(time.time()) if unit.pid else None,
+        stop_asked=units.stop_asked(instance, unit.invocation),
+        dead_children=tuple(dead),
+    )
 
 
 def when(text: str, option: str) -> float:

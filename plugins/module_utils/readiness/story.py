@@ -157,7 +157,9 @@ class Story:
             self._phase[rank] = phase
         else:
             reached.end = piece
-            if phase in (ms.WEIGHTS, ms.WEIGHTS_DRAFT):
+            if phase == ms.DIST_INIT:
+                self._phase[rank] = ms.WEIGHTS
+            elif phase in (ms.WEIGHTS, ms.WEIGHTS_DRAFT):
                 self._phase[rank] = ms.KV_POOL_DRAFT if self._pools.get(rank) else ms.KV_POOL
         if phase == ms.ARGS:
             self._read_arguments(piece.message)

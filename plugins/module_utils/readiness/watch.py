@@ -253,10 +253,13 @@ class Watch:
         return PATIENCE[phase] if self._options.stall_timeout is None else self._options.stall_timeout
 
     def _killed_for_memory(self) -> int | None:
+        """By the unit's own counter; where it has none, by the whole host's, if the death was in our time."""
+        if self._oom_kills:
+            return self._oom_kills
         before, now = self._host_oom, evidence.host_oom_kills()
-        if before is not None and now is not None and now > before:
-            return now - before
-        return self._oom_kills
+        if before is None or now is None or self._sample is None:
+            return self._oom_kills
+        return now - before
 
     def _over(self) -> Result:
         """The main process is gone: hear the rest, and systemd's account of it."""
