@@ -160,9 +160,11 @@ def newest(name: str) -> dict[str, Any] | None:
     return record(name, there[-1]) if there else None
 
 
-def last_good(name: str) -> dict[str, Any] | None:
-    """The newest activation that served."""
+def last_good(name: str, before: int | None = None) -> dict[str, Any] | None:
+    """The newest activation that served; with ``before``, the newest of those with a smaller number."""
     for number in reversed(numbers(name)):
+        if before is not None and number >= before:
+            continue
         found = record(name, number)
         if found is not None and found["outcome"] == GOOD:
             return found

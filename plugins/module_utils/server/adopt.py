@@ -52,12 +52,15 @@ class Stranger:
 
 
 def strangers(port: int, own_unit: str) -> list[Stranger]:
-    """The SGLang servers for this port that do not run in ``own_unit``. Children of a server are not servers."""
+    """The SGLang servers for this port that do not run in ``own_unit``. Children of a server are not servers.
+
+    A server in a network of its own (a container's) has another port of that number.
+    """
     found = {}
     table = procfs.processes()
     for process in table.values():
         argv = procfs.cmdline(process.pid)
-        if is_server(argv) and port_of(argv) == port and process.state != "Z":
+        if is_server(argv) and port_of(argv) == port and process.state != "Z" and _shares_network(process.pid):
             unit = procfs.unit(process.pid)
             if unit != own_unit:
                 found[process.pid] = Stranger(process.pid, process.started, argv, unit)
@@ -121,6 +124,13 @@ def end(
             )
         sleep(0.1)
     return word
+
+
+def _shares_network(pid: int) -> bool:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net")
+    except OSError:
+        return False
 
 
 def _lives(pid: int, started: int) -> bool:

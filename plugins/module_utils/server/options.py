@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -151,8 +152,8 @@ def _several(name: str, option: Mapping[str, Any], value: Any) -> list[str]:
     if nargs == "+" and not texts:
         raise InferopsError(f"{name} takes at least one value, but the list is empty")
     for text in texts:
-        # argparse takes a word that begins with '-' for an option, except a number
-        if text.startswith("-") and not _is(float, text):
+        # argparse takes a word that begins with '-' for an option, except what it knows as a number
+        if text.startswith("-") and not re.fullmatch(r"-\d+|-\d*\.\d+", text):
             raise InferopsError(f"{name} cannot take {text!r} in its list: SGLang reads a word with '-' as an option")
     return [name, *texts]
 

@@ -35,10 +35,12 @@ def run(
     adopting: bool,
     holder: Mapping[str, Any],
     check_mode: bool,
+    reject: Mapping[str, int] | None = None,
 ) -> tuple[Plan, list[dict[str, Any]]]:
     """Bring each instance to ``state``: the plan, and what is known of each afterwards.
 
-    ``holder`` is the run for which the lease on each instance is taken. Nothing is touched before all are planned.
+    ``holder`` is the run for which the lease on each instance is taken. ``reject`` names activations that a restore
+    must not keep although they served. Nothing is touched before all are planned.
 
     :raises InferopsError: for a wrong description, a build that is not there, a server that is not ours on the port,
         a lease of another run, a unit that does not start or stop.
@@ -49,7 +51,7 @@ def run(
     whole = Plan()
     plans = []
     for look in seen:
-        plans.append(_plan(look, state, enabled))
+        plans.append(_plan(look, state, enabled, reject or {}))
         whole.extend(plans[-1])
         if look.strangers and state in (STARTED, RESTARTED) and not adopting and not check_mode:
             raise adopt.refuse(look.instance["name"], look.strangers)
@@ -57,7 +59,7 @@ def run(
     for look, changes in zip(seen, plans):
         if changes.changed and not check_mode:
             lease.take(look.instance["name"], holder, lease.TERM + look.instance["drain_timeout"])
-            _apply(runner, look, changes, state, enabled, holder)
+            _apply(runner, look, changes, state, enabled, holder, reject or {})
         results.append(_result(runner, look, changes, check_mode))
     return whole, results
 
@@ -71,11 +73,11 @@ def _look(runner: Runner, instance: Mapping[str, Any], unit: Mapping[str, str], 
     return resource.look(instance, unit, schema)
 
 
-def _plan(look: Look, state: str, enabled: bool) -> Plan:
+def _plan(look: Look, state: str, enabled: bool, reject: Mapping[str, int]) -> Plan:
     if state != RESTORED:
         return resource.plan(look, state, enabled)
     name, changes = look.instance["name"], Plan()
-    good, last = activation.last_good(name), look.activation.last
+    good, last = _good(look, reject), look.activation.last
     if last is None:
         raise InferopsError(f"instance {name!r} has never been put in force on this host: there is nothing to restore")
     if good is None or good["n"] != last["n"]:
@@ -85,7 +87,22 @@ def _plan(look: Look, state: str, enabled: bool) -> Plan:
     return changes
 
 
-def _apply(runner: Runner, look: Look, changes: Plan, state: str, enabled: bool, holder: Mapping[str, Any]) -> None:
+def _good(look: Look, reject: Mapping[str, int]) -> dict[str, Any] | None:
+    """The activation that a restore puts back."""
+    name, last = look.instance["name"], look.activation.last
+    rejected = last is not None and last["n"] == reject.get(name)
+    return activation.last_good(name, before=reject[name] if rejected else None)
+
+
+def _apply(
+    runner: Runner,
+    look: Look,
+    changes: Plan,
+    state: str,
+    enabled: bool,
+    holder: Mapping[str, Any],
+    reject: Mapping[str, int],
+) -> None:
     name, unit = look.instance["name"], resource.unit_name(look.instance["name"])
     if state == STOPPED:
         stop(runner, unit, look.instance["drain_timeout"])
@@ -94,7 +111,7 @@ def _apply(runner: Runner, look: Look, changes: Plan, state: str, enabled: bool,
     elif state == ABSENT:
         _remove(runner, look)
     elif state == RESTORED:
-        _restore(runner, look)
+        _restore(runner, look, _good(look, reject))
     else:
         desired = resource.describe(look)
         _require_agent(desired["agent"])
@@ -173,10 +190,10 @@ def _enable(runner: Runner, look: Look, enabled: bool) -> None:
         check(runner, ["systemctl", verb, unit], f"{verb[:-1]}ing {unit}")
 
 
-def _restore(runner: Runner, look: Look) -> None:
-    """Put the last activation that served back, with its content as it was then."""
+def _restore(runner: Runner, look: Look, good: Mapping[str, Any] | None) -> None:
+    """Put the activation ``good`` back, with its content as it was then."""
     name, unit = look.instance["name"], resource.unit_name(look.instance["name"])
-    last, good = look.activation.last, activation.last_good(name)
+    last = look.activation.last
     stop(runner, unit, look.instance["drain_timeout"])
     if last is not None and (good is None or last["n"] != good["n"]):
         force.set_outcome(name, last["n"], activation.FAILED)

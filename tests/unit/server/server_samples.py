@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.inferops.sglang.plugins.module_utils import layout
 from ansible_collections.inferops.sglang.plugins.module_utils.server.environment import Environment
 from ansible_collections.inferops.sglang.plugins.module_utils.server.spec import INSTANCE_OPTIONS
 
@@ -48,3 +49,13 @@ def environment(release: str = "0.5.9", **given: Any) -> Environment:
         "build_id": "lock-000000000000",
     }
     return Environment(**{**values, **given})
+
+
+def make_build(build_id: str, number: int, release: str = "0.5.9") -> dict[str, Any]:
+    """Seal an empty build where ``layout`` says; what an instance carries of it."""
+    root = Path(layout.BUILDS) / f"{build_id}.{number}"
+    root.mkdir(parents=True)
+    (root / "options.json").write_text(json.dumps(schema(release)))
+    manifest = {"build_id": build_id, "n": number, "lock": {"release": release, "cuda": None}, "path": str(root)}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    return {"build_id": build_id, "environment": {}, "release": release}
