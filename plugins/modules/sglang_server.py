@@ -38,6 +38,13 @@ options:
         requests, and replaced by the unit.
     type: bool
     default: false
+  reject:
+    description:
+      - With O(state=restored), activations that must not be kept although they served, by instance (C({kimi: 7})).
+      - One that is in force is marked as failed, and the last good one before it is put back. One that is not in force
+        any more needs nothing.
+    type: dict
+    default: {}
   run:
     description: The run that works on these instances. Set by the action plugin; leave it out.
     type: dict
@@ -166,6 +173,7 @@ def main() -> None:
             "state": {"type": "str", "choices": list(service.STATES), "default": "started"},
             "enabled": {"type": "bool", "default": True},
             "adopt": {"type": "bool", "default": False},
+            "reject": {"type": "dict", "default": {}},
             "run": {"type": "dict", "options": RUN},
         },
         supports_check_mode=True,
@@ -181,6 +189,7 @@ def main() -> None:
             adopting=params["adopt"],
             holder=params["run"] or {"id": "by hand", "controller": "this host"},
             check_mode=module.check_mode,
+            reject={name: int(number) for name, number in params["reject"].items()},
         )
         return adapter.outcome(plan, servers=servers)
 
