@@ -7,6 +7,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,27 +19,40 @@ from .transaction import Replacement, carry_out, unfinished
 
 @contextmanager
 def locked(store: Store) -> Iterator[None]:
-    """Hold the store: one run at a time; the folders are there.
+    """Hold the store: one run at a time; the folders are there, and gone again when nothing is left to remember.
 
     :raises InferopsError: when the store cannot be written, or another run holds it.
     """
     try:
-        store.make_folders()
-        fd = os.open(store.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = _lock(store)
+    except BlockingIOError as error:
+        raise InferopsError(
+            f"another run is patching this tree ({store.lock_file} is held); run again later"
+        ) from error
     except OSError as error:
         raise InferopsError(
-            f"cannot write {error.filename}: {error.strerror}; nothing was changed. The pristine texts of patched files "
-            "are kept there, so make the place writable and run again"
+            f"cannot write {error.filename}: {error.strerror}; nothing was changed. The pristine texts of patched "
+            "files are kept there, so make the place writable and run again"
         ) from error
     with os.fdopen(fd):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InferopsError(
-                f"another run is patching this tree ({store.lock_file} is held); run again later"
-            ) from (error)
         store.sweep()
         yield
+        if not store.state()["files"]:
+            shutil.rmtree(store.folder)
+
+
+def _lock(store: Store) -> int:
+    while True:
+        store.make_folders()
+        fd = os.open(store.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(store.lock_file) and os.path.samestat(os.fstat(fd), os.stat(store.lock_file)):
+                return fd
+        except OSError:
+            os.close(fd)
+            raise
+        os.close(fd)  # the run before removed the store while we opened its lock
 
 
 def pending(store: Store, planned: Planned) -> bool:

@@ -63,9 +63,13 @@ def _collect(
                     f"{path}: {name} is not given as a literal (line {node.lineno}), so nothing can be added"
                 )
             literals.append(value)
-        elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            if target.value.id == name and same(target.slice, key):
-                set_apart.append(value)
+        elif (
+            isinstance(target, ast.Subscript)
+            and isinstance(target.value, ast.Name)
+            and target.value.id == name
+            and same(target.slice, key)
+        ):
+            set_apart.append(value)
 
 
 def _count(outcome: Outcome, edit: dict[str, Any], there: ast.expr, path: str) -> None:

@@ -43,6 +43,7 @@ class FilePlan:
     foreign: bool = False  # the base is a text that somebody else has edited
     adopted: bool = False  # what the patches want was there by other hand, and is left as it is
     drifted: bool = False  # it was patched by us, and has been changed since
+    pristine_lacking: bool = False  # the release's text would help, and is not at hand
 
     @property
     def changed(self) -> bool:
@@ -80,7 +81,7 @@ class Planner:
         :raises InferopsError: when a link leads out of the package.
         """
         package, dummy, file = key.partition("/")
-        folder = os.path.join(self.roots.get(package, self.request["root"]), package)
+        folder = os.path.join(self.root_of(key), package)
         path = os.path.join(folder, *file.split("/"))
         inside = os.path.realpath(os.path.dirname(path))
         if os.path.commonpath([os.path.realpath(folder), inside]) != os.path.realpath(folder):
@@ -90,14 +91,18 @@ class Planner:
             )
         return path
 
+    def root_of(self, key: str) -> str:
+        return self.roots.get(key.partition("/")[0], str(self.request["root"]))
+
     def read(self, path: str) -> bytes | None:
         return self.unfinished[path] if path in self.unfinished else read_bytes(path)
 
     def reference(self, key: str, distribution: str = "") -> References:
         package = key.partition("/")[0]
         if package not in self.references:
-            root = self.roots.get(package, self.request["root"])
-            self.references[package] = References(root, package, distribution or package, self.request.get("git"))
+            self.references[package] = References(
+                self.root_of(key), package, distribution or package, self.request.get("git")
+            )
         return self.references[package]
 
     # -- what is wanted ---------------------------------------------------------------------------------------------
@@ -159,6 +164,7 @@ class Planner:
             record = None  # of a release that is gone
         pristine = self._pristine(key, current, reference, record)
         plan = FilePlan(key, path, current, current, pristine, reference=reference)
+        plan.pristine_lacking = pristine is None and reference is not None
         plan.drifted = bool(record) and (current is None or sha256(current) != record["patched"])
         if record and record["foreign"]:
             plan.foreign = True
@@ -174,6 +180,8 @@ class Planner:
             return plan
         if plan.base is None:
             problem = "is not in this release" if current is None else "has been edited, and its earlier text is gone"
+            if not os.path.isdir(os.path.join(self.root_of(key), key.partition("/")[0])):
+                problem = f"is not there: the package {key.partition('/')[0]} is not installed in {self.root_of(key)}"
             plan.parts = {name: Part(conflict=f"{path} {problem}") for name, dummy in work}
             return plan
         derived = derive(plan.base, path, work)

@@ -182,8 +182,9 @@ def _give_up(journal: Journal, cause: OSError) -> None:
             _put_back(journal, phase, entries)
     except OSError as error:
         raise InferopsError(
-            f"{message}, and going back failed too: cannot write {error.filename2 or error.filename}: {error.strerror}. "
-            "Files may be partly old and partly new; make the place writable and run again: the next run puts them right"
+            f"{message}, and going back failed too: cannot write {error.filename2 or error.filename}: "
+            f"{error.strerror}. Files may be partly old and partly new; make the place writable and run again: "
+            "the next run puts them right"
         ) from cause
     raise InferopsError(
         f"{message}; nothing was changed. Make room, or make the place writable, and run again"

@@ -14,8 +14,9 @@ A request::
      "git": {"blobs": {path: id}},       # of a checkout; null for a wheel
      "pristine": null}                   # a wheel, or the output of git archive, on this host
 
-The answer has ``release``, ``changed``, ``patches`` (name, digest, state, was, by, files, notes), ``diffs`` (path,
-before, after) and ``error`` (a message, or null). With an error nothing was written.
+The answer has ``release``, ``changed``, ``pending`` (there is something to write, if only in the store), ``patches``
+(name, digest, state, was, by, files, notes), ``diffs`` (path, before, after), ``pristine_wanted`` (files whose
+released text would help and is not at hand) and ``error`` (a message, or null). With an error nothing was written.
 
 Modules are imported late: the plan of a tree in which nothing has changed is a few hashes, and importing the engine
 would cost more than that.
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 
     from .plan import Planned
 
+_NOTHING = {"changed": False, "pending": False, "diffs": [], "pristine_wanted": [], "error": None}
+
 
 def plan(request: dict[str, Any]) -> dict[str, Any]:
     """What ``apply`` would do, without writing anything."""
     try:
         store = _store(request)
-        return _unchanged(request, store) or _answer(_planned(request, store))
+        return _unchanged(request, store) or _answer(_planned(request, store), store)
     except InferopsError as error:
         return _failure(error)
 
@@ -51,17 +54,17 @@ def apply(request: dict[str, Any]) -> dict[str, Any]:
         answer = _unchanged(request, store)
         if answer:
             return answer
-        from .commit import locked, pending, write
+        from .commit import locked, write
         from .transaction import recover
 
         planned = _planned(request, store)
-        answer = _answer(planned)
-        if answer["error"] or not pending(store, planned):
+        answer = _answer(planned, store)
+        if answer["error"] or not answer["pending"]:
             return answer
         with locked(store):
             recover(store.folder)
             planned = _planned(request, store)
-            answer = _answer(planned)
+            answer = _answer(planned, store)
             if not answer["error"]:
                 write(store, planned)
             return answer
@@ -110,22 +113,25 @@ def _unchanged(request: dict[str, Any], store: Store) -> dict[str, Any] | None:
             if seen[key] != expected:
                 return None
         patches.append({**_public(result), "was": result["state"]})
-    return {"release": state["release"], "changed": False, "patches": patches, "diffs": [], "error": None}
+    return {"release": state["release"], "patches": patches, **_NOTHING}
 
 
 def _public(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key != "examined"}
 
 
-def _answer(planned: Planned) -> dict[str, Any]:
+def _answer(planned: Planned, store: Store) -> dict[str, Any]:
+    from .commit import pending
+
     changes = [one for one in planned.files if one.changed]
-    conflicts = planned.conflicts
     return {
         "release": planned.release,
-        "changed": bool(changes),
         "patches": [_public(one) for one in planned.results],
+        "changed": bool(changes),
+        "pending": pending(store, planned),
         "diffs": [{"path": one.path, "before": _text(one.current), "after": _text(one.wanted)} for one in changes],
-        "error": "; ".join(conflicts) or None,
+        "pristine_wanted": [one.key for one in planned.files if one.pristine_lacking],
+        "error": "; ".join(planned.conflicts) or None,
     }
 
 
@@ -134,4 +140,41 @@ def _text(data: bytes | None) -> str:
 
 
 def _failure(error: InferopsError) -> dict[str, Any]:
-    return {"release": None, "changed": False, "patches": [], "diffs": [], "error": error.message}
+    return {"release": None, "patches": [], **_NOTHING, "error": error.message}
+
+
+def integrity(request: dict[str, Any]) -> list[dict[str, str]]:
+    """Files of the packages that differ from their release and that no patch explains."""
+    from .integrity import strangers
+    from .reference import References
+
+    patched = _store(request).state()["files"]
+    git: dict[str, Any] = request.get("git") or {"blobs": {}, "others": []}
+    found = []
+    for package, distribution in request["packages"].items():
+        root = request.get("roots", {}).get(package, request["root"])
+        references = References(root, package, distribution, git)
+        others = [path for path in git["others"] if path.startswith(package + "/")] if references.from_git else None
+        found += strangers(references, patched, others)
+    return found
+
+
+def verify(request: dict[str, Any]) -> list[str]:
+    """What is wrong with the patched modules when this Python imports them, before they are written."""
+    from .prove import problems
+
+    planned = _planned(request, _store(request))
+    texts = {one.path: one.wanted for one in planned.files if one.parts and one.wanted is not None}
+    return problems(request["definitions"], texts, {one.path: one.key for one in planned.files})
+
+
+def locate(packages: list[str]) -> dict[str, str]:
+    """The folder that holds each top-level package which this Python can import; nothing is imported for it."""
+    from importlib.util import find_spec
+
+    found = {}
+    for package in packages:
+        spec = find_spec(package)
+        if spec is not None and spec.submodule_search_locations:
+            found[package] = os.path.dirname(next(iter(spec.submodule_search_locations)))
+    return found

@@ -1,0 +1,189 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""Patches in an environment or a checkout that its owner keeps: the logic of the module ``sglang_patch``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InferopsError
+from ..files import read_json
+from ..interpreter import call
+from ..running import Runner, check
+from . import worker as worker  # must travel with a module: the environment's interpreter imports it
+from .reference import dist_info
+from .store import IN_GIT, IN_SITE_PACKAGES
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a tree. ``pristine`` is a wheel of the release on the host, for texts that nobody else has."""
+
+    target: str
+    definitions: list[dict[str, Any]]
+    state: str = "present"
+    allow_foreign: bool = False
+    verify_import: bool = False
+    pristine: str | None = None
+
+
+def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
+    """Bring the patches in or out; returns ``changed``, ``diff``, ``release``, ``patches`` and ``integrity``.
+
+    :raises InferopsError: when the target is none, is a sealed build, or a patch conflicts; nothing was written then.
+    """
+    python, roots = _locate(runner, wish)
+    root = roots["sglang"]
+    _refuse_sealed(root)
+    git = _git(runner, root)
+    request: dict[str, Any] = {
+        "root": root,
+        "roots": roots,
+        "store": os.path.join(git["dir"], IN_GIT) if git else os.path.join(root, IN_SITE_PACKAGES),
+        "release": None,
+        "definitions": wish.definitions,
+        "state": wish.state,
+        "allow_foreign": wish.allow_foreign,
+        "git": git,
+        "pristine": wish.pristine,
+        "packages": _packages(wish.definitions),
+    }
+    answer = call(runner, python, "patch.worker:plan", request)
+    scratch = tempfile.mkdtemp(prefix="inferops-") if git and answer["pristine_wanted"] else None
+    try:
+        if scratch:
+            archive = os.path.join(scratch, "pristine.tar")
+            argv = [
+                *_GIT,
+                "-C",
+                root,
+                "archive",
+                "--format=tar",
+                "-o",
+                archive,
+                "HEAD",
+                "--",
+                *answer["pristine_wanted"],
+            ]
+            check(runner, argv, "reading the committed text of patched files")
+            request["pristine"] = archive
+            answer = call(runner, python, "patch.worker:plan", request)
+        _raise(answer, wish)
+        if wish.verify_import and answer["changed"] and wish.state == "present":
+            _verify(runner, python, request)
+        if answer["pending"] and not check_mode:
+            answer = call(runner, python, "patch.worker:apply", request)
+            _raise(answer, wish)
+    finally:
+        if scratch:
+            shutil.rmtree(scratch)
+    return {
+        "changed": answer["changed"],
+        "diff": [
+            {"before_header": one["path"], "after_header": one["path"], "before": one["before"], "after": one["after"]}
+            for one in answer["diffs"]
+        ],
+        "release": answer["release"],
+        "patches": answer["patches"],
+        "integrity": call(runner, python, "patch.worker:integrity", request),
+    }
+
+
+# the owner of a checkout is rarely the user that we run as
+_GIT = ("git", "-c", "safe.directory=*")
+
+
+def _locate(runner: Runner, wish: Wish) -> tuple[str, dict[str, str]]:
+    """The Python to use, and the folder that holds each package."""
+    target = wish.target
+    packages = list(_packages(wish.definitions))
+    if os.path.isdir(target):
+        for root in (target, os.path.join(target, "python")):
+            if os.path.isdir(os.path.join(root, "sglang")):
+                return _python_beside(root), {"sglang": root}
+        raise InferopsError(
+            f"{target} holds no package sglang; give the folder that does (site-packages, or the folder 'python' of a "
+            "checkout), or the python of the environment that SGLang is installed in"
+        )
+    if not os.access(target, os.X_OK):
+        raise InferopsError(
+            f"{target} is neither a folder nor a program; give a source root or the python of an environment"
+        )
+    roots = call(runner, target, "patch.worker:locate", packages)
+    if "sglang" not in roots:
+        raise InferopsError(f"{target} does not find a package sglang; is this the python that the server runs with?")
+    return target, roots
+
+
+def _python_beside(root: str) -> str:
+    """The interpreter of the environment that a ``site-packages`` belongs to; else the one that runs this."""
+    prefix = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(root))))
+    python = os.path.join(prefix, "bin", "python")
+    if os.path.basename(os.path.abspath(root)) in ("site-packages", "dist-packages") and os.access(python, os.X_OK):
+        return python
+    return sys.executable
+
+
+def _packages(definitions: list[dict[str, Any]]) -> dict[str, str]:
+    """Package -> distribution, of all edits; sglang is always among them."""
+    edits = [edit for definition in definitions for edit in definition["edits"]]
+    return {"sglang": "sglang", **{edit["package"]: edit["distribution"] for edit in edits}}
+
+
+def _refuse_sealed(root: str) -> None:
+    folder = os.path.abspath(root)
+    while folder != "/":
+        manifest = os.path.join(folder, "manifest.json")
+        if os.path.exists(manifest) and "build_id" in (read_json(manifest) or {}):
+            raise InferopsError(
+                f"{root} belongs to the sealed build {folder}, and a sealed build is never changed; put the patch into "
+                "'patches' of the instance and run deploy.yml, which makes a build with it"
+            )
+        folder = os.path.dirname(folder)
+
+
+def _git(runner: Runner, root: str) -> dict[str, Any] | None:
+    """What git knows of the package in a checkout; ``None`` where a wheel brought it, or git knows nothing of it."""
+    if dist_info(root, "sglang"):
+        return None
+    folder = os.path.abspath(root)
+    while not os.path.exists(os.path.join(folder, ".git")):
+        if folder == "/":
+            return None
+        folder = os.path.dirname(folder)
+    listed = check(
+        runner, [*_GIT, "-C", root, "ls-tree", "-r", "-z", "HEAD", "--", "."], "listing the checkout's files"
+    )
+    blobs = {}
+    for line in filter(None, listed.split("\0")):
+        meta, dummy, path = line.partition("\t")
+        mode, kind, blob = meta.split()
+        if kind == "blob" and mode != "120000":
+            blobs[path] = blob
+    if not any(path.startswith("sglang/") for path in blobs):
+        return None
+    others = check(
+        runner,
+        [*_GIT, "-C", root, "ls-files", "-z", "--others", "--exclude-standard", "--", "."],
+        "listing untracked files of the checkout",
+    )
+    where = check(runner, [*_GIT, "-C", root, "rev-parse", "--absolute-git-dir"], "finding the git folder").strip()
+    return {"dir": where, "blobs": blobs, "others": [path for path in others.split("\0") if path]}
+
+
+def _verify(runner: Runner, python: str, request: dict[str, Any]) -> None:
+    found = call(runner, python, "patch.worker:verify", request)
+    if found:
+        raise InferopsError(
+            f"the patched modules do not work in {python}: {'; '.join(found)}. Nothing was changed", problems=found
+        )
+
+
+def _raise(answer: dict[str, Any], wish: Wish) -> None:
+    if answer["error"]:
+        raise InferopsError(f"{wish.target}: {answer['error']}", patches=answer["patches"], release=answer["release"])
