@@ -18,7 +18,7 @@ setup: ## .venv with Ansible and what the tests need
 	@tests/setup.sh
 
 sandbox: setup ## two hosts on this machine, with everything that SGLang needs on a CPU
-	@python3 -m tests.sandbox up sgl1 sgl2
+	@python3 -m tests.sandbox up --serving sgl1 sgl2
 
 sandbox-clean: ## remove every trace of the sandbox
 	@python3 -m tests.sandbox clean
