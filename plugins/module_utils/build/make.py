@@ -22,7 +22,7 @@ from ..errors import InferopsError
 from ..files import write_atomic
 from ..patch import engine
 from ..running import Runner, check
-from . import installed, proof, snapshot, store, uv
+from . import installed, proof, siblings, snapshot, store, uv
 from .store import Build
 
 Say = Callable[[str], None]
@@ -110,7 +110,8 @@ def _make(
     )
     say(f"installing {len(installed.pins(lock['requirements']))} packages of {lock['name']}")
     os.makedirs(cache, mode=0o755, exist_ok=True)
-    record = _install(spec, runner, program, path, cache, say)
+    root = os.path.dirname(path)
+    record = _install(spec, runner, program, path, cache, say, siblings.digests(root))
     interpreter = os.path.join(path, "bin", "python")
     site_packages = installed.site_packages(path)
     patches: list[dict[str, Any]] = []
@@ -119,6 +120,7 @@ def _make(
         patches = engine.apply_in_build(
             runner, interpreter, os.path.join(path, site_packages), lock["release"], spec["patches"]
         )
+    siblings.share_bytecode(root, path, site_packages)
     say("proving: imports, symbols, pins, CUDA")
     checks, options = proof.prove(spec, runner, path, site_packages, patches, program, capabilities)
     proof.require(checks, path)
@@ -164,7 +166,13 @@ def _python(spec: Mapping[str, Any], runner: Runner) -> str:
 
 
 def _install(
-    spec: Mapping[str, Any], runner: Runner, program: str, path: str, cache: str, say: Say
+    spec: Mapping[str, Any],
+    runner: Runner,
+    program: str,
+    path: str,
+    cache: str,
+    say: Say,
+    known: dict[str, list[Any]],
 ) -> dict[str, list[Any]]:
     """Make the environment and fill it; the record of its files, each as its distribution says."""
     env = uv.environment(cache, spec["indexes"], spec["find_links"])
@@ -178,7 +186,7 @@ def _install(
     _uv(runner, [*install, "--requirements", pins], doing, spec, env)
     # uv leaves a lock file that everyone may write
     os.unlink(os.path.join(path, ".lock"))
-    record = snapshot.record(path)
+    record = snapshot.record(path, known)
     spoiled = installed.spoiled(path, installed.site_packages(path), record)
     if spoiled:
         # Files that were written through a hard link spoil the cache too, and all that is made from it.

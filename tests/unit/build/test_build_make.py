@@ -190,6 +190,20 @@ def test_two_builds_of_one_lock_share_their_files(site: Site) -> None:
     paths = ["sglang/srt/models/tiny.py", "extra_needs/__init__.py"]
     inodes = [[os.stat(os.path.join(build.site_packages, path)).st_ino for path in paths] for build in (first, second)]
     assert inodes[0] == inodes[1]
+    [bytecode] = Path(first.site_packages).glob("sglang/srt/__pycache__/server_args.*.pyc")
+    assert bytecode.samefile(Path(second.site_packages) / bytecode.relative_to(first.site_packages))
+
+
+def test_bytecode_of_another_source_is_not_shared(site: Site) -> None:
+    first = made(site)
+    tiny = Path(first.site_packages) / "sglang/srt/server_args.py"
+    text = tiny.read_text()
+    tiny.unlink()
+    tiny.write_text(text + "EXTRA = 1\n")
+    run([first.python, "-c", "import sglang.srt.server_args"], env={"PYTHONDONTWRITEBYTECODE": ""})
+    second = made(site)
+    code = "import sglang.srt.server_args as module; print(hasattr(module, 'EXTRA'))"
+    assert run([second.python, "-c", code]).stdout.strip() == "False"
 
 
 def test_builds_are_readable_by_the_service_user_under_any_umask(site: Site) -> None:
