@@ -1,0 +1,24 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Controller side of ``sglang_verdict``: adds the build that the verdict holds for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.inferops.sglang.plugins.action.sglang_server import complete
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        args = dict(self._task.args)
+        try:
+            args["instances"] = complete(args.get("instances") or [], (task_vars or {}).get("playbook_dir"))
+        except InferopsError as error:
+            raise AnsibleActionFail(error.message, result=error.result) from error
+        result.update(self._execute_module(module_args=args, task_vars=task_vars))
+        return result
