@@ -47,7 +47,7 @@ def past(instance: str) -> list[Start]:
 
 def judged(start: Start, unit: str = "dead:signal=KILL", asked: bool = False) -> State:
     """What became of a start, by its log. ``unit`` is its end as systemd tells it; ``asked``: a stop was asked for."""
-    reader = Reader(start.started_at)
+    reader = Reader()
     try:
         with open(start.log, "rb") as stream:
             reader.feed(stream.read(HEAD))

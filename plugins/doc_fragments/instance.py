@@ -128,6 +128,13 @@ options:
         description: Seconds between the death of a server and its next start.
         type: int
         default: 10
+      liveness_interval:
+        description:
+          - Seconds between looks at whether the server still generates; V(0) looks never.
+          - A server without recent traffic is asked for one token. Only one that is certainly dead, or stays silent for
+            longer than SGLang's own watchdog waits, is restarted.
+        type: int
+        default: 0
       memory_max:
         description: Limit of the server's host memory (V(64G)), as C(MemoryMax) of systemd.
         type: str

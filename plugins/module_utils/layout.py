@@ -27,6 +27,9 @@ class Instance:
         self.name = name
         self.unit = f"sglang-{name}.service"
         self.unit_file = os.path.join(UNITS, self.unit)
+        self.liveness_file = os.path.join(UNITS, f"sglang-{name}-liveness.service")
+        self.timer = f"sglang-{name}-liveness.timer"
+        self.timer_file = os.path.join(UNITS, self.timer)
         self.env_file = os.path.join(ETC, f"{name}.env")
         self.secret_env_file = os.path.join(ETC, f"{name}.secret.env")
         self.secrets_file = os.path.join(ETC, f"{name}.secrets.yaml")

@@ -50,6 +50,8 @@ def paths_of(name: str) -> dict[str, str]:
     paths = layout.Instance(name)
     return {
         paths.unit_file: "unit",
+        paths.liveness_file: "liveness",
+        paths.timer_file: "timer",
         paths.env_file: "env",
         paths.secret_env_file: "secret.env",
         paths.secrets_file: "secrets.yaml",

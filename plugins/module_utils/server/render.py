@@ -66,6 +66,9 @@ def render(instance: Mapping[str, Any], environment: Environment, *, speculate: 
         paths.env_file: quoting.environment(variables),
         paths.secret_env_file: quoting.environment(secrets),
     }
+    if instance["liveness_interval"]:
+        files[paths.liveness_file] = _liveness(instance, environment)
+        files[paths.timer_file] = _timer(instance)
     if _keys(instance):
         files[paths.secrets_file] = quoting.yaml(_keys(instance))
     return Rendered(
@@ -141,6 +144,35 @@ def _keys(instance: Mapping[str, Any]) -> dict[str, str]:
     return {ours: instance[name] for name, ours in names.items() if instance.get(name)}
 
 
+def _liveness(instance: Mapping[str, Any], environment: Environment) -> str:
+    """The look at whether the server generates. It runs as root: it restarts the unit of a dead one."""
+    look = [environment.python, "-I", agent_file(instance), "liveness", instance["name"]]
+    lines = [
+        "[Unit]",
+        f"Description=Look at whether SGLang instance {instance['name']} generates",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        f"ExecStart={quoting.command(look)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _timer(instance: Mapping[str, Any]) -> str:
+    """Comes and goes with the unit, which names it."""
+    lines = [
+        "[Unit]",
+        f"Description=Looks at SGLang instance {instance['name']}",
+        f"PartOf={layout.Instance(instance['name']).unit}",
+        "",
+        "[Timer]",
+        f"OnActiveSec={instance['liveness_interval']}",
+        f"OnUnitInactiveSec={instance['liveness_interval']}",
+        "AccuracySec=1",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _unit(
     instance: Mapping[str, Any], environment: Environment, argv: list[str], process: list[str], shape: str
 ) -> str:
@@ -155,6 +187,7 @@ def _unit(
         "[Unit]",
         f"Description=SGLang instance {instance['name']}",
         "Wants=network-online.target nvidia-fabricmanager.service",
+        *([f"Wants={layout.Instance(instance['name']).timer}"] if instance["liveness_interval"] else []),
         "After=network-online.target nvidia-persistenced.service nvidia-fabricmanager.service",
         *[f"RequiresMountsFor={quoting.word(path)}" for path in mounts if path and path.startswith("/")],
         # the breaker of the agent decides when to give up, and says why

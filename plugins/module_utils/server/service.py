@@ -120,10 +120,27 @@ def _apply(
         again = look.process.active and (state == RESTARTED or bool(look.reasons))
         if again:
             stop(runner, unit, look.instance["drain_timeout"])
-        _put_in_force(runner, name, desired, look.wanted.files if look.wanted else {}, activation.PENDING)
+        files = look.wanted.files if look.wanted else {}
+        _end_timer(runner, look, files)
+        _put_in_force(runner, name, desired, files, activation.PENDING)
         _enable(runner, look, enabled)
         if again or not look.process.active:
             start(runner, name, unit)
+        elif layout.Instance(name).timer_file in files and _timer_text(look) != files[layout.Instance(name).timer_file]:
+            timer = layout.Instance(name).timer
+            check(runner, ["systemctl", "restart", timer], f"starting {timer}")
+
+
+def _timer_text(look: Look) -> str | None:
+    found = look.activation.files.get(layout.Instance(look.instance["name"]).timer_file)
+    return found.text if found else None
+
+
+def _end_timer(runner: Runner, look: Look, files: Mapping[str, str]) -> None:
+    """Stop the timer of the looks at a server before its file goes."""
+    paths = layout.Instance(look.instance["name"])
+    if _timer_text(look) is not None and paths.timer_file not in files:
+        check(runner, ["systemctl", "stop", paths.timer], f"stopping {paths.timer}")
 
 
 def _put_in_force(
@@ -213,6 +230,7 @@ def _remove(runner: Runner, look: Look) -> None:
     if look.unit.get("LoadState") == "loaded":
         stop(runner, unit, look.instance["drain_timeout"])
         check(runner, ["systemctl", "disable", unit], f"disabling {unit}")
+    _end_timer(runner, look, {})
     for path in look.activation.files:
         os.unlink(path)
     check(runner, ["systemctl", "daemon-reload"], "making systemd read its units again")

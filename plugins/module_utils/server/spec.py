@@ -47,6 +47,7 @@ INSTANCE_OPTIONS: dict[str, dict[str, Any]] = {
     "cuda_home": {"type": "path"},
     "drain_timeout": {"type": "int", "default": 120},
     "restart_delay": {"type": "int", "default": 10},
+    "liveness_interval": {"type": "int", "default": 0},
     "memory_max": {"type": "str"},
     "core_dumps": {"type": "bool", "default": False},
     "writable_paths": {"type": "list", "elements": "path", "default": []},
@@ -139,8 +140,9 @@ def _problems(instance: Mapping[str, Any]) -> Iterable[str]:
         yield f"port is {instance['port']}; it must be between 1 and 65535"
     if instance["mode"] == IN_PLACE and not instance.get("python"):
         yield "mode in_place needs 'python', the interpreter of your own environment (/root/ml-env/bin/python)"
-    if instance["drain_timeout"] < 0:
-        yield f"drain_timeout is {instance['drain_timeout']}; it must be 0 or more seconds"
+    for option in ("drain_timeout", "restart_delay", "liveness_interval"):
+        if instance[option] < 0:
+            yield f"{option} is {instance[option]}; it must be 0 or more seconds"
     yield from _gpu_problems(instance["gpus"])
     yield from _args_problems(instance["args"])
     yield from _env_problems(instance)
