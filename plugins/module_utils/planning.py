@@ -18,7 +18,7 @@ from .server import resource, spec
 from .toolkit import desired as toolkit_desired
 from .toolkit import state as toolkit_state
 
-#: What ``sglang_ready`` keeps of the last start that became ready.
+#: What ``sglang_ready`` keeps of the last start that served (``readiness.ready.KEPT``; too heavy to import here).
 READY = "ready.json"
 
 
@@ -116,7 +116,7 @@ def _state(look: resource.Look) -> str:
 
 def _start(look: resource.Look) -> dict[str, Any] | None:
     """The record of the running start's readiness; ``None`` for one that has not served."""
-    record = read_json(os.path.join(layout.Instance(look.instance["name"]).root, READY))
-    if record is None or record.get("invocation_id") != look.unit.get("InvocationID"):
+    record: dict[str, Any] | None = read_json(os.path.join(layout.Instance(look.instance["name"]).root, READY))
+    if record is None or record["invocation"] != look.unit.get("InvocationID"):
         return None
-    return {key: value for key, value in record.items() if key != "invocation_id"}
+    return record

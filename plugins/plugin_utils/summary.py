@@ -42,14 +42,16 @@ def _instance(host: str, name: str, instance: Mapping[str, Any]) -> Iterable[str
         states = ", ".join(f"{patch['name']} {patch['state']}" for patch in instance["patches"])
         yield from _wrapped(f"patches    {states}", _INDENT)
     if start.get("phases"):
-        phases = " · ".join(f"{phase['name']} {phase['seconds']:.1f} s" for phase in start["phases"])
+        phases = " · ".join(
+            f"{phase['name']} {phase['seconds']:.1f} s" for phase in start["phases"] if phase["seconds"] is not None
+        )
         yield from _wrapped(f"phases     {phases}", _INDENT)
     if start.get("generation") is not None:
         yield from _wrapped(f"generated  {start['generation']!r}", _INDENT)
-    if start.get("accept_length") is not None:
-        most = start.get("num_steps")
-        bound = f" of at most {most + 1}" if most is not None else ""
-        yield from _wrapped(f"accepted   {start['accept_length']:.2f} tokens a step{bound}", _INDENT)
+    speculative = start.get("speculative") or {}
+    if speculative.get("accept_length") is not None:
+        text = f"accepted   {speculative['accept_length']:.2f} tokens a step of at most {speculative['most']}"
+        yield from _wrapped(text, _INDENT)
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import InferopsError
-from ..files import read_json
+from ..files import read_json, write_atomic
 from ..layout import Instance
 from ..running import Runner
 from ..server import activation, force
@@ -17,6 +18,9 @@ from . import unit as units
 from .inspect import of_instance
 from .verdict import FAILED, READY, STALLED
 from .watch import TIMEOUT, Abandoned, Options, Result, Watch
+
+#: In the instance's folder: what is kept of the last start that served.
+KEPT = "ready.json"
 
 
 def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mark: bool = True) -> dict[str, Any]:
@@ -36,6 +40,8 @@ def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mar
     told = to_dict(result)
     if mark and result.start is not None:
         told["changed"] = _mark(name, result)
+        if result.verdict == READY:
+            _keep(name, told)
     if result.verdict != READY:
         raise InferopsError(message(name, result, told), **told)
     return told
@@ -144,6 +150,22 @@ def _mark(name: str, result: Result) -> bool:
     if result.verdict not in (FAILED, STALLED) or found is None or found["outcome"] != activation.PENDING:
         return False
     return bool(force.set_outcome(name, int(number), "failed"))
+
+
+def _keep(name: str, told: dict[str, Any]) -> None:
+    """Keep what is worth telling of a start (status and the summary of a deploy show it); the first look is the true one.
+
+    :raises OSError: when the instance's folder cannot be written.
+    """
+    path = os.path.join(Instance(name).root, KEPT)
+    kept = read_json(path)
+    if kept is not None and kept["invocation"] == told["invocation"]:
+        return
+    entry = {key: told[key] for key in ("invocation", "ready_after_s", "phases", "first_generation")}
+    shown = told["sampled_generation"] or told["first_generation"]
+    entry["generation"] = shown["text"] if shown else None
+    entry["speculative"] = told["speculative"]
+    write_atomic(path, json.dumps(entry, indent=1).encode())
 
 
 def _reporter(path: str) -> Callable[[str], None]:

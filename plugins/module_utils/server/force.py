@@ -101,12 +101,15 @@ def files_of(name: str, number: int) -> dict[str, str]:
 
 
 def set_outcome(name: str, number: int, outcome: str) -> bool:
-    """Note what became of an activation; whether that is news."""
-    found = record(name, number)
-    if found is None or found["outcome"] == outcome:
-        return False
-    _write_record(name, number, {**found, "outcome": outcome})
-    return True
+    """Note what became of an activation, and of the later ones that its server runs on under; whether that is news."""
+    news = False
+    for later in numbers(name):
+        found = record(name, later)
+        if found is None or number not in (later, found.get("started_as")) or found["outcome"] == outcome:
+            continue
+        _write_record(name, later, {**found, "outcome": outcome})
+        news = True
+    return news
 
 
 def prune(name: str, keep: int = KEEP) -> list[int]:

@@ -20,8 +20,7 @@ READY = {
                     "ready_after_s": 31.24,
                     "phases": [{"name": "weights", "seconds": 2.04}, {"name": "warm-up", "seconds": 1.0}],
                     "generation": "Hello\nworld",
-                    "accept_length": 2.9,
-                    "num_steps": 3,
+                    "speculative": {"accept_length": 2.9, "most": 4},
                 },
             }
         }
