@@ -153,7 +153,7 @@ def _mark(name: str, result: Result) -> bool:
 
 
 def _keep(name: str, told: dict[str, Any]) -> None:
-    """Keep what is worth telling of a start (status and the summary of a deploy show it); the first look is the true one.
+    """Keep what is worth telling of a start, for status and the summary of a deploy; the first look is the true one.
 
     :raises OSError: when the instance's folder cannot be written.
     """

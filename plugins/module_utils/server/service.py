@@ -122,7 +122,10 @@ def _apply(
             stop(runner, unit, look.instance["drain_timeout"])
         files = look.wanted.files if look.wanted else {}
         _end_timer(runner, look, files)
-        _put_in_force(runner, name, desired, files, activation.PENDING)
+        # a server that runs on has served already, or is still to: its own activation tells, or will
+        carried = None if again or not look.process.active else look.started_from
+        desired["started_as"] = carried["n"] if carried else None
+        _put_in_force(runner, name, desired, files, carried["outcome"] if carried else activation.PENDING)
         _enable(runner, look, enabled)
         if again or not look.process.active:
             start(runner, name, unit)
