@@ -3,8 +3,8 @@
 """``breaker``: whether another start makes sense.
 
 A configuration that is wrong stays wrong: two starts that died of the same category are not followed by a third. What
-may heal (storage, network, another process's memory) is tried again, each time a little later. A start that was asked
-for, by a person or a deploy, is always tried.
+may heal (storage, network, another process's memory, and what nobody knows) is tried again, each time a little later.
+A start that was asked for by a deploy is always tried.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from ansible_collections.inferops.sglang.plugins.module_utils.readiness.categori
     BUILD,
     CATEGORIES,
     CONFIGURATION,
-    ENVIRONMENT,
 )
 from ansible_collections.inferops.sglang.plugins.module_utils.server import activation
 from ansible_collections.inferops.sglang.plugins.module_utils.server.render import LONGEST_DELAY
@@ -31,6 +30,10 @@ from agent import starts
 
 #: Deaths of one kind after which there is no further try.
 TRIES = 2
+#: Wrong configurations by their look, that storage which is away or a copy that is under way gives, too.
+ON_STORAGE = frozenset(
+    {"model_path_missing", "weights_missing", "weights_truncated", "model_config_broken", "tokenizer_broken"}
+)
 #: Seconds before the second retry of what may heal; doubled for each further one.
 FIRST_DELAY = 15
 #: ExecCondition: any status from 1 to 254 leaves the unit inactive and starts nothing.
@@ -46,8 +49,9 @@ class Death:
     log: str
 
     @property
-    def kind(self) -> str:
-        return CATEGORIES[self.category].kind
+    def lasting(self) -> bool:
+        """Whether the next start would die of it again."""
+        return CATEGORIES[self.category].kind in (CONFIGURATION, BUILD) and self.category not in ON_STORAGE
 
 
 def run(instance: str, sleep: Callable[[float], None] = time.sleep) -> int:
@@ -95,7 +99,7 @@ def refuse(deaths: Sequence[Death]) -> str:
     if len(deaths) < TRIES:
         return ""
     first = deaths[0]
-    if first.kind not in (CONFIGURATION, BUILD) or any(death.category != first.category for death in deaths[:TRIES]):
+    if not first.lasting or any(death.category != first.category for death in deaths[:TRIES]):
         return ""
     return (
         f"the last {TRIES} starts died of {first.category} ({first.cause}). {CATEGORIES[first.category].advice} "
@@ -107,7 +111,7 @@ def delay(deaths: Sequence[Death]) -> float:
     """Seconds to wait before a start: more, the more often in a row it died of what may heal."""
     row = 0
     for death in deaths:
-        if death.kind != ENVIRONMENT:
+        if death.lasting:
             break
         row += 1
     return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** (row - 2)) if row >= 2 else 0.0

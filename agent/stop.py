@@ -55,7 +55,8 @@ def reason_to_hurry(main: procfs.Process, log: str) -> str:
     """Why the server cannot drain, in words; empty when it can."""
     if not has_served(log):
         return "it was not ready yet"
-    dead = _dead_children(main)
+    # a compiler that nobody waited for is no worker
+    dead = [child for child in _dead_children(main) if child.name.startswith("sglang::")]
     return f"its child {dead[0].name} (pid {dead[0].pid}) was dead" if dead else ""
 
 

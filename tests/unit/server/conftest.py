@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils import layout
 from server_samples import make_build
+
+# the agent is a package at the root of the repository, as it is in its archive
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 
 @pytest.fixture
