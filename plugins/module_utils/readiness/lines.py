@@ -16,10 +16,14 @@ from datetime import datetime, timezone
 
 # A single piece longer than this is cut: nothing that we look for is that long, and a log may hold binary rubbish.
 LONGEST = 200_000
+_LONGEST_BAR = 2000
+_ENDS = re.compile(rb"[\r\n]")
 
 _STAMP = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?"
 _RECORD = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d+))?((?: [A-Z][A-Z_]*\d+)*)\] ?(.*)", re.DOTALL)
 _GLUED = re.compile(r"(?<=[^\s'\"=])(?=" + _STAMP + r"(?: [A-Z][A-Z_]*\d+)*\] )")
+# Python's logging with its default clock, as flashinfer sets it up for itself.
+_PLAIN = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) - (?:[A-Z]+ - )?(.*)", re.DOTALL)
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]:? ?(.*)", re.DOTALL)
 _TORCH_STAMP = re.compile(r"\[[WEIF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d+)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -65,32 +69,35 @@ class Splitter:
     """Cuts a stream of bytes into pieces; give it whatever arrives, in order."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
         self._number = 1
 
     def feed(self, data: bytes) -> list[Piece]:
         """The pieces that ``data`` completes."""
-        self._rest += data
         found: list[Piece] = []
         start = 0
-        for match in re.finditer(rb"[\r\n]", self._rest):
-            found += self._pieces(self._rest[start : match.start()])
+        for match in _ENDS.finditer(data):
+            self._rest += data[start : match.start()]
+            found += self._pieces(self._rest)
+            self._rest.clear()
             start = match.end()
             if match.group() == b"\n":
                 self._number += 1
-        self._rest = self._rest[start:]
+        self._rest += data[start:]
         return found
 
     def pending(self) -> list[Piece]:
-        """What the text after the last separator would be, were it complete: a bar that is still being drawn."""
-        return self._pieces(self._rest) if self._rest else []
+        """A progress bar that is still being drawn: complete as far as it goes, and without an end yet."""
+        drawn = len(self._rest) < _LONGEST_BAR and b"%" in self._rest
+        return self._pieces(self._rest) if drawn else []
 
     def finish(self) -> list[Piece]:
         """The rest, when nothing more will come."""
-        rest, self._rest = self._rest, b""
-        return self._pieces(rest) if rest else []
+        found = self._pieces(self._rest) if self._rest else []
+        self._rest.clear()
+        return found
 
-    def _pieces(self, raw: bytes) -> list[Piece]:
+    def _pieces(self, raw: bytearray) -> list[Piece]:
         text = raw[:LONGEST].decode("utf-8", "replace")
         if "[20" in text[1:]:
             return [parse(part, self._number) for part in _GLUED.split(text)]
@@ -108,6 +115,10 @@ def parse(text: str, number: int) -> Piece:
     torch = _TORCH_RANK.match(plain)
     if torch:
         return Piece(number, text, torch.group(2), None, "rank" + torch.group(1))
+    other = _PLAIN.match(plain) if plain[:2] == "20" else None
+    if other:
+        when, fraction, message = other.groups()
+        return Piece(number, text, message, moment(when) + float("0." + fraction), "", True)
     return Piece(number, text, plain)
 
 

@@ -360,7 +360,7 @@ LINES: tuple[Signature, ...] = (
         "child_exit",
         r"Subprocess (?P<who>\w+?) \(pid=(?P<pid>\d+)\) crashed with exit code (?P<code>-?\d+)",
         WRAPPER,
-        source=("crashed with exit code",),
+        source=("Subprocess {name} (pid={proc.pid}) crashed ", "with exit code {proc.exitcode}"),
         since="0.5.10",
     ),
     _s("child_exit", r"^Exit code: (?P<code>-?\d+)", WRAPPER, source=("Exit code: ",), until="0.5.9"),
