@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from . import container, controller, host, image, models, network, records, settings, ssh, wheelhouse
+from .files import remove_tree
 from .shell import SandboxError, say
 
 
@@ -62,7 +62,9 @@ def _clean(options: argparse.Namespace) -> int:
     network.remove_bridge()
     controller.restore()
     for folder in (settings.STATE, *([settings.CACHE] if options.cache else [])):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
+    if settings.CACHE.exists():
+        say(f"kept {settings.CACHE} (images, wheels, models); `clean --cache` removes it too")
     return 0
 
 

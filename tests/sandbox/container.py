@@ -7,6 +7,7 @@ to power off; the network file inside must sort before ``80-container-host0.netw
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -53,14 +54,19 @@ def _unit(record: Record) -> str:
     return f"inferops-sandbox-{record.name}.service"
 
 
-def running(record: Record) -> Running | None:
-    """The container of a host, if it lives."""
+def recorded(record: Record) -> Running | None:
+    """The container that was started last, whether it still lives or not."""
     try:
         data = json.loads((record.folder / "running.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    found = Running(data["pid"], data["start_time"], tuple(map(Path, data["groups"])))
-    return found if found.lives() else None
+    return Running(data["pid"], data["start_time"], tuple(map(Path, data["groups"])))
+
+
+def running(record: Record) -> Running | None:
+    """The container of a host, if it lives."""
+    found = recorded(record)
+    return found if found is not None and found.lives() else None
 
 
 def command(record: Record, root: Path) -> list[str]:
@@ -116,28 +122,22 @@ def _start_as_process(record: Record, argv: list[str], console: Path) -> Running
 def stop(record: Record, *, hard: bool = False, timeout: float = 30.0) -> None:
     """End the container: asked to power off, and killed when that takes longer than ``timeout`` seconds (or at once
     with ``hard``, like a power cut). Raises SandboxError when it outlives even that."""
-    found = running(record)
-    if found is not None:
+    found = recorded(record)
+    if found is None:
+        return
+    if found.lives():
         if not hard:
             os.kill(found.pid, signal.SIGTERM)
             _gone(found, timeout)
-        if found.lives():
-            _kill(record, found)
-        if not _gone(found, 10.0):
-            raise SandboxError(f"the container of {record.name} (pid {found.pid}) does not end")
-        cgroups.remove(found.groups)
-    (record.folder / "running.json").unlink(missing_ok=True)
-
-
-def _kill(record: Record, found: Running) -> None:
-    if not found.groups:
-        run(["systemctl", "kill", "--signal=KILL", _unit(record)])
-        return
-    for pid in cgroups.processes(found.groups):
-        try:
+        if found.lives() and not found.groups:
+            run(["systemctl", "kill", "--signal=KILL", _unit(record)])
+    for pid in cgroups.processes(found.groups):  # all at once when hard; otherwise what a dead container left behind
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    if not _gone(found, 10.0):
+        raise SandboxError(f"the container of {record.name} (pid {found.pid}) does not end")
+    cgroups.remove(found.groups)
+    (record.folder / "running.json").unlink()
 
 
 def _gone(found: Running, timeout: float) -> bool:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import cgroups, container, image, network, records, ssh
+from . import cgroups, container, image, network, records, settings, ssh
 from .files import write
 from .locking import lock
 from .records import Record
@@ -22,6 +22,10 @@ def up(name: str, mounts: Sequence[str] = ()) -> Record:
     records.checked(name)
     with lock(f"host-{name}"):
         record = records.find(name)
+        if record is not None and record.cache != str(settings.CACHE):
+            raise SandboxError(
+                f"{name} stands on the cache {record.cache}: set INFEROPS_CACHE, or take it `down` first"
+            )
         if record is not None and not image.path(record.image).is_dir():
             say(f"{name} stood on image {record.image}, which is gone; made anew")
             _remove(record)
@@ -82,6 +86,7 @@ def _root(record: Record) -> Path:
 
 
 def _boot(record: Record) -> None:
+    container.stop(record, hard=True)  # what a container that died may have left behind
     upper, work, root = (record.folder / part for part in ("upper", "work", "root"))
     for folder in (upper, work, root):
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,5 +120,4 @@ def _unmount(record: Record) -> None:
 
 def _remove(record: Record) -> None:
     container.stop(record, hard=True)
-    _unmount(record)
     records.forget(record)

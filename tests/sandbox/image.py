@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 
-from . import mirrors, settings
+from . import mirrors, records, settings
+from .files import remove_tree
 from .locking import lock
 from .shell import SandboxError, run, step
 
@@ -58,13 +58,13 @@ def ensure() -> str:
     with lock("image"):
         if not wanted.is_dir():
             _build(wanted)
+            _prune()
     return wanted.name
 
 
 def _build(wanted: Path) -> None:
     partial = wanted.with_suffix(".partial")
-    if partial.exists():
-        shutil.rmtree(partial)
+    remove_tree(partial)
     partial.parent.mkdir(parents=True, exist_ok=True)
     settings.PACKAGES.mkdir(parents=True, exist_ok=True)
     mirror = mirrors.debian_mirror()
@@ -94,8 +94,9 @@ def _finish(root: Path) -> None:
         raise SandboxError(f"the image at {root} came out without Python; see debootstrap's log in {settings.CACHE}")
 
 
-def prune(in_use: set[str]) -> None:
-    """Remove images that no host stands on and that today's inputs do not make."""
-    for image in settings.IMAGES.glob("*"):
-        if image.name not in in_use | {digest()} and not image.name.endswith(".partial"):
-            shutil.rmtree(image)
+def _prune() -> None:
+    """Remove images that no host stands on and that today's inputs do not make, and what broken builds left."""
+    in_use = {record.image for record in records.everyone()} | {digest()}
+    for image in settings.IMAGES.iterdir():
+        if image.name not in in_use:
+            remove_tree(image)

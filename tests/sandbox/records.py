@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import network, settings
-from .files import write
+from .files import remove_tree, write
 from .locking import lock
 from .shell import SandboxError
 
 
 @dataclass(frozen=True)
 class Record:
-    """One host: who it is and what it stands on; ``mounts`` are further read-only folders, ``SOURCE:TARGET``."""
+    """One host: who it is and what it stands on. ``mounts`` are further read-only folders, ``SOURCE:TARGET``; ``cache``
+    is the folder that holds its image and the folders it mounts."""
 
     name: str
     address: str
     image: str
     mounts: tuple[str, ...] = ()
+    cache: str = str(settings.CACHE)
 
     @property
     def folder(self) -> Path:
@@ -72,7 +73,7 @@ def create(name: str, image: str, mounts: Sequence[str] = ()) -> Record:
 def forget(record: Record) -> None:
     """Delete the host's folder and its entry in the hosts file."""
     with lock("state"):
-        shutil.rmtree(record.folder)
+        remove_tree(record.folder)
         _share_names()
 
 
