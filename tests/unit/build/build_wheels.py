@@ -28,6 +28,15 @@ SGLANG = {
     "sglang/srt/models/tiny.py": "SIZES = {9: 1}\n",
 }
 
+PATCH: dict[str, Any] = {
+    "name": "twelve",
+    "title": "Sizes for twelve",
+    "why": "a test",
+    "upstream": "nowhere",
+    "applies_to": ">=0.5.7",
+    "edits": [{"add_dict_entry": {"file": "srt/models/tiny.py", "dict": "SIZES", "key": "12", "value": "2"}}],
+}
+
 
 def wheel(
     folder: Path,

@@ -13,7 +13,7 @@ from ansible_collections.inferops.sglang.plugins.module_utils.build import make,
 from ansible_collections.inferops.sglang.plugins.module_utils.build.store import Build
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
-from build_wheels import SGLANG, Site, wheel
+from build_wheels import PATCH, SGLANG, Site, wheel
 from support import run
 
 
@@ -62,6 +62,28 @@ def test_a_touched_file_is_no_drift(site: Site) -> None:
     build = made(site)
     os.utime(os.path.join(build.site_packages, "sglang/srt/models/tiny.py"))
     assert seen(site, build).intact
+
+
+def test_patches_are_applied_sealed_and_proved(site: Site) -> None:
+    build = made(site, patches=[PATCH])
+    [patch] = build.manifest["patches"]
+    assert (patch["name"], patch["state"], patch["files"]) == ("twelve", "present", ["sglang/srt/models/tiny.py"])
+    code = "from sglang.srt.models.tiny import SIZES; print(SIZES)"
+    assert run([build.python, "-c", code]).stdout == "{9: 1, 12: 2}\n"
+    assert "import:sglang.srt.models.tiny" in [check["name"] for check in build.manifest["proof"]["checks"]]
+    plain = made(site)
+    assert run([plain.python, "-c", code]).stdout == "{9: 1}\n", "never written through a link"
+    path = Path(build.site_packages) / "sglang/srt/models/tiny.py"
+    path.write_text(path.read_text() + "# by hand\n")
+    assert [what for what, *dummy in changes(site, build)] == ["patched file (twelve) sglang/srt/models/tiny.py"]
+    assert seen(site, plain).intact
+
+
+def test_a_patch_that_does_not_apply_leaves_no_build(site: Site) -> None:
+    edit = {"add_dict_entry": {"file": "srt/models/tiny.py", "dict": "SIZE", "key": "12", "value": "2"}}
+    with pytest.raises(InferopsError, match=r"patches cannot be applied"):
+        made(site, patches=[{**PATCH, "edits": [edit]}])
+    assert list(store.folders(str(site.builds))) == []
 
 
 @pytest.mark.parametrize("kind", ["changed", "same_size", "missing", "extra"])

@@ -1,0 +1,96 @@
+"""The specification of a build, made on the controller: what names it, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils.build import fit, installed
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.plugin_utils import builds
+from build_wheels import PATCH, Site
+
+
+def shipped(lock: str, **options: Any) -> dict[str, Any]:
+    return builds.resolve(lock, [], python="/usr/bin/python3", collection_root=builds.COLLECTION, **options)
+
+
+@pytest.mark.parametrize("lock", builds.shipped(builds.COLLECTION))
+def test_each_shipped_lock_is_valid_and_holds_its_release(lock: str) -> None:
+    described = shipped(lock)["lock"]
+    pins = installed.pins(described["requirements"])
+    assert pins["sglang"] == described["release"]
+    majors = {fit.cuda_major(installed.Distribution("", name, version, version)) for name, version in pins.items()}
+    wanted = described["cuda"] and described["cuda"].partition(".")[0]
+    # both are required by one package that chooses when it is imported
+    assert majors - {None} - ({"12"} if "nvidia-cutlass-dsl-libs-cu12" in pins else set()) <= {wanted}
+
+
+@pytest.mark.parametrize("lock", [name for name in builds.shipped(builds.COLLECTION) if name.endswith("cu130")])
+def test_pins_without_a_hash_are_those_for_this_cuda_version_alone(lock: str) -> None:
+    text = shipped(lock)["lock"]["requirements"].replace("\\\n", " ")
+    bare = [line for line in text.splitlines() if "==" in line and not line.startswith("#") and "--hash" not in line]
+    assert all(line.endswith("+cu130") for line in bare), bare
+    assert "://" not in text, "where packages come from is configuration"
+
+
+def test_the_name_follows_from_content_and_nothing_else(site: Site, tmp_path: Path) -> None:
+    first = site.spec()
+    assert first["build_id"].startswith("tiny-") and len(first["build_id"]) == len("tiny-") + 12
+    shutil.copytree(site.collection, tmp_path / "moved")
+    moved = builds.resolve("tiny", [], python="/other", indexes=["https://x"], collection_root=tmp_path / "moved")
+    assert moved["build_id"] == first["build_id"]
+    assert site.spec([PATCH])["build_id"] != first["build_id"]
+    site.lock(["sglang==0.5.9", "extra-needs==1.1"])
+    assert site.spec()["build_id"] != first["build_id"]
+
+
+def test_the_order_of_patches_counts(site: Site) -> None:
+    other = {**PATCH, "name": "other"}
+    assert site.spec([PATCH, other])["build_id"] != site.spec([other, PATCH])["build_id"]
+
+
+def test_a_lock_of_the_users_is_found_by_path_and_beside_the_playbook(site: Site) -> None:
+    folder = site.collection / "locks" / "tiny"
+    for lock, search in ((str(folder), []), ("tiny", [str(site.collection)]), ("locks/tiny", [str(site.collection)])):
+        assert shipped(lock, search=search)["lock"]["name"] == "tiny"
+
+
+def test_an_unknown_lock_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InferopsError, match=r"did you mean 'sglang-0\.5\.9-cu130'"):
+        shipped("sglang-0.5.9-cu13")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"realease": "0.5.9"}, "unknown key 'realease'.*did you mean 'release'"),
+        ({"release": 0.5}, "release must be a quoted version"),
+        ({"python": 3.12}, "python must be a quoted version"),
+        ({"cuda": 13.0}, "cuda must be null .* or a quoted version"),
+        ({"cuda": "cu130"}, "cuda must be null .* or a quoted version"),
+        ({"waivers": [{"check": "nvcc"}]}, "each waiver has 'check' and 'reason'"),
+        ({"waivers": [{"check": "nvcc", "reason": ""}]}, "each waiver has 'check' and 'reason'"),
+        ({"environment": {"A": 1}}, "environment must map names to quoted texts"),
+    ],
+)
+def test_a_lock_that_says_what_no_lock_may_say_is_refused(site: Site, change: dict[str, Any], message: str) -> None:
+    site.lock(["sglang==0.5.9"], **change)
+    with pytest.raises(InferopsError, match=message):
+        site.spec()
+
+
+def test_a_lock_without_its_pins_or_with_broken_yaml_is_refused(site: Site) -> None:
+    folder = site.collection / "locks" / "tiny"
+    (folder / "requirements.txt").unlink()
+    with pytest.raises(InferopsError, match=r"not complete: .*requirements\.txt"):
+        site.spec()
+    (folder / "lock.yml").write_text("release: [\n")
+    (folder / "requirements.txt").write_text("")
+    with pytest.raises(InferopsError, match="not valid YAML"):
+        site.spec()
+    (folder / "lock.yml").write_text("- a\n")
+    with pytest.raises(InferopsError, match="must be a mapping"):
+        site.spec()
