@@ -13,6 +13,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -161,11 +162,7 @@ def same(left: ast.AST, right: ast.AST) -> bool:
 
 
 def _shape(node: ast.AST) -> str:
-    return ast.dump(_Undocumented().visit(ast.parse(ast.unparse(node)))) if _has_docstring(node) else ast.dump(node)
-
-
-def _has_docstring(node: ast.AST) -> bool:
-    return any(isinstance(part, Definition) and ast.get_docstring(part) is not None for part in ast.walk(node))
+    return ast.dump(_Undocumented().visit(deepcopy(node)))
 
 
 class _Undocumented(ast.NodeTransformer):

@@ -123,15 +123,16 @@ def _public(result: dict[str, Any]) -> dict[str, Any]:
 def _answer(planned: Planned, store: Store) -> dict[str, Any]:
     from .commit import pending
 
-    changes = [one for one in planned.files if one.changed]
+    error = "; ".join(planned.conflicts) or None
+    changes = [] if error else [one for one in planned.files if one.changed]
     return {
         "release": planned.release,
         "patches": [_public(one) for one in planned.results],
         "changed": bool(changes),
-        "pending": pending(store, planned),
+        "pending": not error and pending(store, planned),
         "diffs": [{"path": one.path, "before": _text(one.current), "after": _text(one.wanted)} for one in changes],
         "pristine_wanted": [one.key for one in planned.files if one.pristine_lacking],
-        "error": "; ".join(planned.conflicts) or None,
+        "error": error,
     }
 
 
