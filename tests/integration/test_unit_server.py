@@ -70,22 +70,22 @@ def build() -> dict[str, Any]:
 
 
 @pytest.fixture
-def host() -> Iterator[None]:
+def agent() -> Iterator[dict[str, str]]:
+    """A clean host with the agent; what instances say of it, so that a checkout that moves on changes no test."""
     unit_host.clean(HOST)
-    unit_host.put_agent(HOST)
-    yield
+    yield {"version": unit_host.put_agent(HOST)}
     unit_host.clean(HOST)
 
 
 @pytest.fixture
-def server(host: None, build: dict[str, Any], play: Play) -> Callable[..., Run]:
+def server(agent: dict[str, str], build: dict[str, Any], play: Play) -> Callable[..., Run]:
     """Runs the module on instances that are given by their differences from a plain one."""
     inventory = unit_host.inventory(HOST)
 
     def run(*instances: dict[str, Any], expect: str = "successful", check: bool = False, **options: Any) -> Run:
         described = [
             {"name": "a", "model_path": "/srv/models/tiny-llama", "port": 30010, "drain_timeout": 8,
-             "restart_delay": 1, "build": build, **instance}
+             "restart_delay": 1, "build": build, "agent": agent, **instance}
             for instance in instances or [{}]
         ]  # fmt: skip
         done = play(
@@ -268,7 +268,7 @@ def test_two_instances_do_not_disturb_each_other(server: Server) -> None:
 def test_a_server_started_by_hand_is_shown_refused_and_taken_over(server: Server) -> None:
     python = f"/opt/sglang/builds/{BUILD}.1/bin/python"
     command = f"{python} -m sglang.launch_server --model-path /srv/models/tiny-llama --port 30010 --api-key sk-planted"
-    sh(f"cd /tmp && nohup {command} >/tmp/nohup.log 2>&1 & sleep 0.1")
+    sh(f"cd /tmp; setsid nohup {command} </dev/null >/tmp/nohup.log 2>&1 & exit")
     wait(lambda: READY in sh("cat /tmp/nohup.log"))
     foretold = server(check=True)
     (stranger,) = one(foretold)["adopted"]
