@@ -35,9 +35,7 @@ def _run(told: argparse.Namespace, server: list[str]) -> int:
 
         return stop.run(told.instance, told.drain)
     if told.command == "breaker":
-        from agent import breaker
-
-        return breaker.run(told.instance)
+        return _breaker(told.instance)
     if told.command == "liveness":
         from agent import liveness
 
@@ -45,6 +43,17 @@ def _run(told: argparse.Namespace, server: list[str]) -> int:
     from agent import status
 
     return status.show(told.instance) if told.command == "status" else status.diagnose(told.instance)
+
+
+def _breaker(instance: str) -> int:
+    """Whether to start. What goes wrong in deciding keeps no server down: whatever it is, the start goes on."""
+    try:
+        from agent import breaker
+
+        return breaker.run(instance)
+    except Exception as error:
+        print(f"sglang agent: the starts before could not be judged ({error!r}); starting", file=sys.stderr)
+        return 0
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:

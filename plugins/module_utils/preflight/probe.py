@@ -62,7 +62,7 @@ def command(facts: Facts) -> list[str]:
     paths = layout.Instance(facts.name)
     settings = [
         line
-        for line in render._process_settings(facts.instance, paths)
+        for line in render.process_settings(facts.instance, paths)
         if not line.startswith(_LEFT_OUT) and not line.startswith("RuntimeDirectory")
     ]
     writable = [f"ReadWritePaths=-{path}" for path in (paths.state, paths.logs)]

@@ -59,7 +59,7 @@ def render(instance: Mapping[str, Any], environment: Environment, *, speculate: 
     argv, problems = arguments(instance, environment, speculate)
     variables = plain_variables(instance, environment)
     secrets = {name: str(value) for name, value in sorted(instance["secret_env"].items())}
-    process = _process_settings(instance, paths)
+    process = process_settings(instance, paths)
     shape = sha256("\n".join(process).encode())[:16]
     files = {
         paths.unit_file: _unit(instance, environment, argv, process, shape),
@@ -213,7 +213,7 @@ def _unit(
     return "\n".join(lines) + "\n"
 
 
-def _process_settings(instance: Mapping[str, Any], paths: layout.Instance) -> list[str]:
+def process_settings(instance: Mapping[str, Any], paths: layout.Instance) -> list[str]:
     """The settings that a process has from its start to its end."""
     name = instance["name"]
     memory = [f"MemoryMax={quoting.word(instance['memory_max'])}"] if instance.get("memory_max") else []

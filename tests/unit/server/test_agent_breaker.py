@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils import layout
 
-from agent import breaker
+from agent import breaker, cli
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 IO = "OSError: [Errno 5] Input/output error: '/shared/model-00017.safetensors'"
@@ -121,3 +121,9 @@ def test_another_activation_begins_anew(starts: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "activation.json").write_text(json.dumps({"n": 2}))
     assert decide() == (0, [])
+
+
+def test_a_breaker_that_is_broken_keeps_nothing_down(starts: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (starts / f"{1:032x}.json").write_text("{ not json")
+    assert cli.main(["breaker", "kimi"]) == 0
+    assert "could not be judged" in capsys.readouterr().err
