@@ -61,6 +61,11 @@ def _m(phase: str, edge: str, pattern: str, *source: str, since: str = "", until
     return Milestone(phase, edge, re.compile(pattern), source, since, until)
 
 
+# A release may name the pool (of the sliding window, say), and allocate it only after the capture.
+_POOL = r"(?:[\w -]+ )?KV Cache (?:is allocated|VA upper bound)"
+_OLD_CAPTURE = r"Capture (?P<what>.*?)(?:cuda|cpu|npu) graph "
+_CAPTURE = r"Capture (?P<what>.*?)(?:CUDA|CPU|NPU) graph "
+
 # Matched at the beginning of a record's message. Uvicorn's lines have no source of SGLang's.
 MILESTONES = (
     _m(ARGS, BEGIN, r"server_args=", "server_args="),
@@ -70,10 +75,20 @@ MILESTONES = (
     _m(DIST_INIT, END, r"Init parallel ends", "Init parallel ends.", since="0.5.21"),
     _m(WEIGHTS, BEGIN, r"Load weight begin", "Load weight begin."),
     _m(WEIGHTS, END, r"Load weight end", "Load weight end."),
-    _m(KV_POOL, BEGIN, r"KV Cache (?:is allocated|VA upper bound)", "KV Cache "),
-    _m(KV_POOL, END, r"Memory pool end", "Memory pool end. avail mem="),
-    _m(CAPTURE, BEGIN, r"Capture (?P<what>.*?)(?i:cuda graph) begin", "graph begin."),
-    _m(CAPTURE, END, r"Capture (?P<what>.*?)(?i:cuda graph) end", "graph end."),
+    _m(KV_POOL, BEGIN, r"KV Cache is allocated", 'f"KV Cache is allocated. ', until="0.5.16"),
+    _m(KV_POOL, BEGIN, _POOL, "{cache_name} ", since="0.5.17"),
+    _m(KV_POOL, END, r"Memory pool end", "Memory pool end. "),
+    _m(CAPTURE, BEGIN, _OLD_CAPTURE + "begin", "Capture draft cuda graph begin", until="0.5.13"),
+    _m(CAPTURE, END, _OLD_CAPTURE + "end", "Capture draft cuda graph end", until="0.5.13"),
+    _m(
+        CAPTURE,
+        BEGIN,
+        _CAPTURE + "begin",
+        "Capture {capture_name} CUDA graph begin. ",
+        "Capture draft decode CUDA graph begin",
+        since="0.5.14",
+    ),
+    _m(CAPTURE, END, _CAPTURE + "end", "Capture {capture_name} CUDA graph end. ", since="0.5.14"),
     _m(HTTP_BIND, BEGIN, r"max_total_num_tokens=\d+, ", "max_total_num_tokens="),
     _m(HTTP_BIND, BEGIN, r"INFO: +Started server process"),
     _m(WARMUP, BEGIN, r"INFO: +Uvicorn running on "),
@@ -82,7 +97,7 @@ MILESTONES = (
 
 # One quick look decides whether a message can be a milestone at all.
 MAYBE = re.compile(
-    r"server_args=|Init |Load weight |KV Cache |Memory pool end|Capture |max_total_num_tokens=|"
+    r"server_args=|Init |Load weight |[\w -]{0,40}KV Cache |Memory pool end|Capture |max_total_num_tokens=|"
     r"INFO: +(?:Started|Uvicorn)|The server is fired up"
 )
 

@@ -319,6 +319,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         source=("Initialization failed. warmup error:",),
     ),
     _s("warmup_failed", r".", WRAPPER, header=r"warmup", source=("Initialization failed. warmup error:",)),
+    _s("detokenizer_died", r".", WRAPPER + 1, header=r"Detokenizer", source=("DetokenizerManager hit an exception",)),
     # -- what one process says about another's death
     _s(
         "child_exit",

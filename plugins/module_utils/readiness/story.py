@@ -89,8 +89,14 @@ class Story:
         return self._tracebacks.raised
 
     def phase_of(self, rank: str) -> str:
-        """The phase of a rank, or, for a process without one, of the whole start."""
-        return self._phase.get(rank) or self._phase.get("") or self.phase
+        """The phase of a rank; for a process without one, that of the whole start.
+
+        After the weights only the first rank tells where it is: the others are there too.
+        """
+        own = self._phase.get(rank) or self._phase.get("") or self.phase
+        if rank and ms.PHASES.index(own) >= ms.PHASES.index(ms.KV_POOL):
+            return max(own, self.phase, key=ms.PHASES.index)
+        return own
 
     @property
     def phase(self) -> str:

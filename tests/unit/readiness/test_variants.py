@@ -1,0 +1,29 @@
+"""Every variant of every kind of failure gets its verdict, category, cause line and rank."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.categories import CATEGORIES
+from variants import ALL, compilers, distributed, found, kernels, memory, model, noise, serving, speculation
+
+FILES = (compilers, distributed, kernels, memory, model, noise, serving, speculation)
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_variant(name: str) -> None:
+    wanted = ALL[name]()
+    state = found(wanted)
+    assert (state.verdict, state.category) == (wanted.verdict, wanted.category), state.cause
+    assert state.cause is not None and state.cause.number == wanted.line, state.cause
+    assert state.rank == wanted.rank
+    if wanted.phase:
+        assert state.phase == wanted.phase
+    assert state.category in CATEGORIES
+    assert state.hint or state.verdict in ("ready", "still_starting", "stopped")
+
+
+@pytest.mark.parametrize("category", [name for name in CATEGORIES if CATEGORIES[name].kind != "progress"])
+def test_every_category_has_a_variant_or_is_the_waits_own(category: str) -> None:
+    """A category that no variant reaches is one that nothing proves."""
+    known = {ALL[name]().category for name in ALL}
+    assert category in known | {"no_generation", "generation_failed", "not_running"}
