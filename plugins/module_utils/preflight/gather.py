@@ -22,6 +22,13 @@ from ..server.spec import IN_PLACE, NEVER
 from . import models, sources_worker
 from .facts import Facts, Host
 
+#: Fields of the server's own configuration whose options are stored under another name by the parser.
+_FIELDS = {
+    "tensor_parallel_size": "tp_size",
+    "pipeline_parallel_size": "pp_size",
+    "data_parallel_size": "dp_size",
+    "expert_parallel_size": "ep_size",
+}
 _PROGRAMS = ("nvcc", "ninja", "g++")
 
 
@@ -76,7 +83,7 @@ def by_destination(args: Mapping[str, Any], schema: Mapping[str, Any] | None) ->
             # an option that does not exist keeps its name here; the check of the options says so
             with contextlib.suppress(InferopsError):
                 name = options.find(key, schema)[1]["dest"]
-        named[name] = value
+        named[_FIELDS.get(name, name)] = value
     return named
 
 

@@ -1,0 +1,294 @@
+"""The host and the unit's environment: what launches die of although the models are right."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils.gpu import facts as gpu_facts
+from ansible_collections.inferops.sglang.plugins.module_utils.preflight import gather, probe, probe_worker, proxies
+from ansible_collections.inferops.sglang.plugins.module_utils.preflight.facts import Facts
+from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
+from preflight_samples import GIB, gpus, instance, named, quiet_host, results
+from support import run
+
+MIB = 1 << 20
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "nvidia"
+
+
+def on_gpu(llama_folder: Path, host: dict[str, Any] | None = None, **given: Any) -> Facts:
+    """An instance with two ranks on CUDA 13.0, on a host with ``host``'s changes; nothing else is wrong."""
+    args = {"tp_size": 2, "disable_custom_all_reduce": True, **given.pop("args", {})}
+    described = instance(**{"name": "it", "model_path": str(llama_folder), "args": args, **given})
+    found = gather.described(described, None)
+    found.cuda = "13.0"
+    found.variables = {"CUDA_HOME": "/usr/local/cuda-13.0", "PATH": "/usr/bin", **found.variables}
+    found.host = quiet_host(found, **(host or {}))
+    return found
+
+
+def wrong(llama_folder: Path, host: dict[str, Any] | None = None, **given: Any) -> dict[str, dict[str, Any]]:
+    return named(on_gpu(llama_folder, host, **given))
+
+
+def test_a_quiet_host_raises_no_alarm(llama_folder: Path) -> None:
+    assert wrong(llama_folder) == {}
+
+
+def test_a10_small_shared_memory(llama_folder: Path) -> None:
+    assert wrong(llama_folder, {"shm": 64 * MIB})["dev_shm"]["severity"] == "error"
+    assert wrong(llama_folder, {"shm": 256 * MIB})["dev_shm"]["severity"] == "warning"
+    assert wrong(llama_folder, {"shm": 64 * MIB}, args={"tp_size": 1}) == {}
+
+
+@pytest.mark.parametrize(
+    ("environment", "host", "name"),
+    [
+        ({"http_proxy": "http://p:3128"}, "127.0.0.1", "http_proxy"),
+        ({"HTTP_PROXY": "http://p:3128", "NO_PROXY": "localhost"}, "127.0.0.1", "HTTP_PROXY"),
+        ({"all_proxy": "socks5://p"}, "0.0.0.0", "all_proxy"),
+        ({"http_proxy": "http://p", "no_proxy": "127.0.0.1"}, "0.0.0.0", "http_proxy"),
+        ({"http_proxy": "http://p", "no_proxy": "127.0.0.1,0.0.0.0"}, "0.0.0.0", None),
+        ({"http_proxy": "http://p", "no_proxy": "127.0.0.1"}, "127.0.0.1", None),
+        ({"http_proxy": "http://p", "no_proxy": "10.0.0.0/8"}, "10.1.2.3", None),
+        ({"http_proxy": "http://p", "no_proxy": "*"}, "0.0.0.0", None),
+        ({"http_proxy": "http://p", "no_proxy": ".example.net"}, "gpu01.example.net", None),
+        ({"https_proxy": "http://p"}, "0.0.0.0", None),
+        ({}, "0.0.0.0", None),
+    ],
+)
+def test_a11_proxies(environment: dict[str, str], host: str, name: str | None) -> None:
+    found = proxies.used(environment, host)
+    assert (found[0] if found else None) == name
+
+
+def test_a11_a_proxy_in_the_unit_is_an_error_and_its_password_is_not_shown(llama_folder: Path) -> None:
+    found = wrong(llama_folder, env={"http_proxy": "http://user:hunter2@proxy:3128"})["proxy"]
+    assert "proxy:3128" in found["message"] and "hunter2" not in json.dumps(found)
+
+
+def test_b5_caches_on_a_remote_file_system(llama_folder: Path) -> None:
+    folders = {"/var/lib/sglang/it": {"type": "nfs4", "writable": True}}
+    assert "Stale file handle" in wrong(llama_folder, {"folders": folders})["cache_folders"]["message"]
+
+
+def test_d6_caches_in_memory_are_a_warning(llama_folder: Path) -> None:
+    folders = {"/var/lib/sglang/it": {"type": "tmpfs", "writable": True}}
+    assert wrong(llama_folder, {"folders": folders})["cache_folders"]["severity"] == "warning"
+
+
+def test_a_cache_that_the_unit_cannot_write(llama_folder: Path) -> None:
+    described = {"env": {"TRITON_CACHE_DIR": "/srv/cache"}}
+    folders = {"/srv/cache": {"type": "ext4", "writable": False}}
+    assert "writable_paths" in wrong(llama_folder, {"folders": folders}, **described)["cache_folders"]["message"]
+    folder = gather.folder("/srv/cache", instance(name="it", model_path="/x"))
+    assert not folder["writable"]
+    own = instance(name="it", model_path="/x", writable_paths=["/srv/cache"], run_as="root")
+    assert gather.folder("/srv/cache", own)["writable"]
+
+
+def test_file_systems_are_told_by_the_longest_mount_point(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\ntmpfs /data/fast\\040one tmpfs rw 0 0\n")
+    assert gather.file_system("/data/cache", str(mounts)) == "nfs4"
+    assert gather.file_system("/data/fast one/x", str(mounts)) == "tmpfs"
+    assert gather.file_system("/database", str(mounts)) == "ext4"
+
+
+def test_c5_orphan_on_a_gpu(llama_folder: Path) -> None:
+    held = gpus(2, "12.0", 96 * GIB)
+    held["gpus"][1]["processes"] = [
+        {"pid": 77, "user": "root", "unit": None, "cmd": "sglang::scheduler_TP1", "orphan": True, "memory_used": 1}
+    ]
+    found = wrong(llama_folder, {"gpus": held})["gpus_free"]
+    assert "GPU 1 is held by pid 77" in found["message"] and "orphan" in found["message"]
+    held["gpus"][1]["processes"][0]["unit"] = "sglang-it.service"
+    assert wrong(llama_folder, {"gpus": held}) == {}
+
+
+def test_c5_a_card_held_in_another_namespace(llama_folder: Path) -> None:
+    held = gpus(2, "12.0", 96 * GIB)
+    held["gpus"][0]["held_elsewhere"] = [{"pid": 12, "name": None, "type": "C", "memory_used": 5}]
+    assert "outside this container" in wrong(llama_folder, {"gpus": held})["gpus_free"]["message"]
+    assert wrong(llama_folder, {"gpus": held}, gpus=["1", "GPU-00000001"]).keys() == {"gpu_count"}
+
+
+@pytest.mark.parametrize(("named_gpus", "args"), [(["all"], {"tp_size": 4}), (["0"], {}), (["0", "7"], {})])
+def test_gpus_that_are_not_there(llama_folder: Path, named_gpus: list[str], args: dict[str, Any]) -> None:
+    two = gpus(2, "12.0", 96 * GIB)
+    assert "gpu_count" in wrong(llama_folder, {"gpus": two}, gpus=named_gpus, args=args)
+
+
+@pytest.mark.parametrize(("driver", "alarm"), [("550.90.07", True), ("575.57.08", True), ("580.95.05", False)])
+def test_f11_driver_for_cuda_13(llama_folder: Path, driver: str, alarm: bool) -> None:
+    found = wrong(llama_folder, {"gpus": {**gpus(2, "12.0", 96 * GIB), "driver_version": driver}})
+    assert ("driver_cuda" in found) is alarm
+
+
+def test_f14_f16_problems_of_the_driver_are_findings(llama_folder: Path) -> None:
+    broken = gpus(2, "12.0", 96 * GIB)
+    broken["problems"] = [
+        {
+            "name": "driver_library_mismatch",
+            "severity": "error",
+            "message": "570 and 580",
+            "evidence": {"kernel": "570"},
+        },
+        {"name": "pcie_narrow", "severity": "warning", "message": "x8 of x16", "evidence": {}},
+        {"name": "acs_redirect", "severity": "info", "message": "ACS", "evidence": {}},
+    ]
+    from ansible_collections.inferops.sglang.plugins.module_utils.preflight import check
+    from ansible_collections.inferops.sglang.plugins.module_utils.preflight import run as preflight_run
+
+    found = check.run(preflight_run.TABLE, on_gpu(llama_folder, {"gpus": broken}), ())
+    health = [entry for entry in found if entry["name"] == "gpu_health"]
+    assert [(entry["severity"], entry["ok"]) for entry in health] == [("error", False), ("warning", False)]
+
+
+@pytest.mark.parametrize(
+    ("home", "alarm"), [("", True), ("/", True), ("relative", True), ("/var/lib/sglang/it", False)]
+)
+def test_f10_home(llama_folder: Path, home: str, alarm: bool) -> None:
+    assert ("home" in wrong(llama_folder, env={"HOME": home})) is alarm
+
+
+def test_f8_f15_programs_that_the_units_path_does_not_find(llama_folder: Path) -> None:
+    programs = {"nvcc": None, "ninja": None, "g++": "/usr/bin/g++"}
+    assert wrong(llama_folder, {"programs": programs})["compilers"]["evidence"]["missing"] == ["ninja", "nvcc"]
+
+
+@pytest.mark.parametrize("known", [None, {"folder": False, "nvcc": False}, {"folder": True, "nvcc": False}])
+def test_f9_cuda_home_that_is_no_toolkit(llama_folder: Path, known: dict[str, bool] | None) -> None:
+    found = wrong(llama_folder, {"cuda_home": known}, env={"CUDA_HOME": ":/usr/local/cuda-12.8"})
+    assert ":/usr/local/cuda-12.8" in found["cuda_home"]["message"]
+
+
+def test_c6_core_dumps_with_data_parallelism(llama_folder: Path) -> None:
+    assert "core_dumps" in wrong(llama_folder, core_dumps=True, args={"dp_size": 2})
+    assert "core_dumps" not in wrong(llama_folder, core_dumps=True)
+
+
+def test_a_port_held_by_somebody_is_named_with_its_owner(llama_folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        described = on_gpu(llama_folder, port=taken.getsockname()[1])
+        described.host = gather.host(described, gpus(8, "12.0", 96 * GIB))
+        found = named(described)["port"]
+    assert found["evidence"]["pid"] == os.getpid()
+    own = [{"pid": 1, "user": "sglang", "unit": "sglang-it.service", "cmd": "python"}]
+    assert results(on_gpu(llama_folder, {"port_owners": own}))["port"]["ok"]
+
+
+def test_a_host_without_gpus_is_asked_nothing_about_them(llama_folder: Path) -> None:
+    assert gather.gpus_of_host([instance(model_path="/x", gpus=["none"])], run)["gpus"] == []
+    found = named(on_gpu(llama_folder, {"gpus": gpus(0, "0.0", 0)}, gpus=["none"]))
+    assert found == {}
+
+
+def test_recorded_nvidia_smi_output_is_understood(llama_folder: Path) -> None:
+    """One H200, as recorded; the process that holds it is of another namespace here."""
+
+    def answer(argv: list[str], **dummy: Any) -> Completed:
+        recorded = {"-q": "nvidia-smi-q-busy.xml", "topo": "topo.txt"}
+        if argv[0] == "nvidia-smi" and argv[1] in recorded:
+            return Completed(0, (FIXTURES / recorded[argv[1]]).read_text(), "")
+        if argv[0] == "nvidia-smi":
+            uuid = gpu_facts.smi.parse_query((FIXTURES / "nvidia-smi-q-busy.xml").read_text())["gpus"][0]["uuid"]
+            return Completed(0, f"{uuid}, 9.0\n", "")
+        return Completed(127, "", "no such program")
+
+    observed = gpu_facts.facts(answer)  # type: ignore[arg-type]
+    found = named(on_gpu(llama_folder, {"gpus": observed}, args={"tp_size": 1}))
+    assert "held from outside this container" in found["gpus_free"]["message"]
+    described = on_gpu(llama_folder, {"gpus": observed})
+    assert described.capability == "9.0"
+    assert "gpu_count" in named(described)
+
+
+# From inside the unit
+
+
+def test_the_look_uses_the_units_own_settings_and_no_secret(llama_folder: Path) -> None:
+    described = on_gpu(llama_folder, secret_env={"HF_TOKEN": "hunter2"}, api_key="hunter3", env={"A": "b c"})
+    argv = probe.command(described)
+    assert argv[0] == "systemd-run" and argv[-1] == "--"
+    assert "--property=User=sglang" in argv and "--property=LimitMEMLOCK=infinity" in argv
+    assert "--property=ProtectSystem=strict" in argv and "--setenv=A=b c" in argv
+    assert not any(word in " ".join(argv) for word in ("hunter", "StateDirectory", "EnvironmentFile"))
+
+
+def test_the_worker_tells_what_it_can_import_write_open_and_compile(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise ImportError('undefined symbol: _ZN3c10')")
+    compiler = tmp_path / "nvcc"
+    compiler.write_text("#!/bin/sh\necho note >&2\necho 'fatal error: cuda_fp8.h: No such file' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    payload = {
+        "imports": ["json", "not_installed_anywhere"],
+        "folders": [str(tmp_path), str(tmp_path / "file")],
+        "devices": ["/dev/null", str(tmp_path / "none")],
+        "nvcc": str(compiler),
+        "capability": "12.0",
+    }
+    found = probe_worker.probe(payload)
+    assert found["imports"] == {"json": "", "not_installed_anywhere": None}
+    assert found["folders"][str(tmp_path)] == "" and found["folders"][str(tmp_path / "file")]
+    assert found["devices"]["/dev/null"] == "" and "No such file" in found["devices"][str(tmp_path / "none")]
+    assert found["compile"] == "fatal error: cuda_fp8.h: No such file"
+    done = run([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport broken"])
+    assert probe_worker._cause(done.stderr) == "ImportError: undefined symbol: _ZN3c10"
+
+
+def test_a_library_that_kills_its_process_does_not_take_the_report_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "crashes.py").write_text("import os\nos.kill(os.getpid(), 11)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = probe_worker.probe({"imports": ["crashes"], "folders": [], "devices": [], "nvcc": None, "capability": None})
+    assert found["imports"]["crashes"] == "ended with status -11"
+
+
+@pytest.mark.parametrize(
+    ("limits", "alarm"),
+    [
+        ({"memlock": -1, "nofile": 1048576}, False),
+        ({"memlock": 8 * MIB, "nofile": 1048576}, True),
+        ({"memlock": 65536, "nofile": 1024}, True),
+        ({"memlock": 64 * GIB, "nofile": 65536}, False),
+    ],
+)
+def test_f13_limits_inside_the_unit(llama_folder: Path, limits: dict[str, int], alarm: bool) -> None:
+    found = on_gpu(llama_folder)
+    found.probe = {"imports": {"torch": ""}, "folders": {}, "devices": {}, "limits": limits, "compile": ""}
+    assert ("unit_limits" in named(found)) is alarm
+
+
+def test_what_fails_inside_the_unit_is_said(llama_folder: Path) -> None:
+    found = on_gpu(llama_folder)
+    found.probe = {
+        "imports": {"torch": "", "sgl_kernel": "ImportError: libnvrtc.so.12: cannot open shared object file"},
+        "folders": {"/var/lib/sglang/it": "Permission denied"},
+        "devices": {"/dev/nvidia-uvm": "Operation not permitted"},
+        "limits": {"memlock": -1, "nofile": 1048576},
+        "compile": "ptxas fatal: Value 'sm_121a' is not defined",
+    }
+    said = named(found)
+    assert {"unit_imports", "unit_folders", "unit_devices", "unit_compile"} <= set(said)
+    assert "libnvrtc.so.12" in said["unit_imports"]["message"]
+    assert "sm_121a" in said["unit_compile"]["message"]
+
+
+def test_a_look_that_fails_is_an_error_and_one_that_cannot_be_had_is_deferred(llama_folder: Path) -> None:
+    found = on_gpu(llama_folder)
+    found.probe, found.probe_problem = {}, "the look from inside the unit failed: no"
+    assert named(found)["unit_imports"]["severity"] == "error"
+    found.probe, found.probe_problem = None, "systemd does not run here"
+    assert results(found)["unit_imports"]["deferred"]
