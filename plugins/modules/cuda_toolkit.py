@@ -121,6 +121,13 @@ version:
   type: str
   returned: when O(source) is not V(none)
   sample: 13.0.2
+driver:
+  description: >-
+    The loaded driver's C(version) (V(null) where there is none), the C(minimum) for this CUDA release, and what is
+    wrong with it, if anything, in C(judgement); that is a warning too.
+  type: dict
+  returned: when O(source) is not V(none)
+  sample: {version: 580.159.04, minimum: "580", judgement: null}
 nvcc_version:
   description: The compiler's own version.
   type: str
@@ -189,7 +196,10 @@ def main() -> None:
     def logic() -> dict[str, Any]:
         desired = parse(module.params)
         plan, observed = manage(desired, runner_of(module), module.check_mode)
-        return outcome(plan, **summary(observed, desired))
+        found = summary(observed, desired)
+        if found.get("driver", {}).get("judgement"):
+            module.warn(found["driver"]["judgement"])
+        return outcome(plan, **found)
 
     finish(module, logic)
 

@@ -17,6 +17,8 @@ from .. import layout
 from ..changes import Plan
 from ..errors import InferopsError
 from ..files import read_json, write_atomic
+from ..gpu import requirement
+from ..gpu.driver import Roots, container, kernel_version
 from ..running import Runner
 from . import apt, link, smoke, state, wheels
 from .desired import APT, NONE, PRESENT, WHEELS, Desired
@@ -50,6 +52,11 @@ def refusal(observed: dict[str, Any], desired: Desired) -> str | None:
     if desired.source == NONE or desired.state == "absent":
         return None
     manifest = observed["manifest"]
+    if desired.source == WHEELS and int(desired.version.partition(".")[0]) < wheels.FIRST_MAJOR:
+        return (
+            f"the wheels of CUDA {desired.version} hold no nvcc (those since CUDA {wheels.FIRST_MAJOR} do), so they are "
+            "no toolkit: use source 'apt' or 'present' for that release"
+        )
     if desired.source == PRESENT:
         there = state.version_at(desired.path)
         if desired.satisfied_by(there):
@@ -174,7 +181,13 @@ def summary(observed: dict[str, Any], desired: Desired) -> dict[str, Any]:
     found = {"installed": observed["installed"], "default_link": observed["default_link"]}
     if desired.source == NONE:
         return found
-    found.update(home=desired.path, version=observed["version"])
+    driver = kernel_version(Roots())
+    judgement = requirement.judge(driver, desired.minor, container())
+    found.update(
+        home=desired.path,
+        version=observed["version"],
+        driver={"version": driver, "minimum": requirement.minimum(desired.minor), "judgement": judgement},
+    )
     manifest = observed["manifest"]
     if manifest is not None:
         smoke_result = {"capabilities": manifest["capabilities"]}

@@ -22,8 +22,11 @@ from .. import layout
 from ..build import uv
 from ..errors import InferopsError
 from ..running import Runner
+from . import state
 from .desired import Desired
 
+#: The wheels of CUDA 12 hold ptxas and no nvcc (seen in 12.8 and 12.9).
+FIRST_MAJOR = 13
 #: Components whose version must be of the release's own minor: compiler, its front and middle end, their headers.
 _COMPILER = ("nvidia-cuda-nvcc", "nvidia-nvvm", "nvidia-cuda-crt")
 #: Not asked for by people: parts of the compiler that are packages of their own since CUDA 13.
@@ -59,6 +62,11 @@ def install(runner: Runner, desired: Desired) -> tuple[str, dict[str, str]]:
         require_one_release(release, packages)
         arrange(site, tree)
         os.chmod(tree, 0o755)
+        if state.version_at(tree) is None:
+            raise InferopsError(
+                f"the wheels of CUDA {release} made no toolkit with a compiler: add 'nvcc' and 'cudart' to components "
+                f"(they are {', '.join(desired.components)})"
+            )
         if os.path.lexists(desired.path):
             os.rename(desired.path, os.path.join(scratch, "old"))
         os.rename(tree, desired.path)
@@ -95,7 +103,7 @@ def require_one_release(release: str, packages: dict[str, str]) -> None:
     """:raises InferopsError: when a part of the compiler is of another minor release than the toolkit."""
     minor = release.split(".")[:2]
     for name, version in sorted(packages.items()):
-        if re.sub(r"-cu\d+$", "", name) in _COMPILER and version.split(".")[:2] != minor:
+        if name in _COMPILER and version.split(".")[:2] != minor:
             raise InferopsError(
                 f"{name} came as {version} and the toolkit is {release}: its own ptxas refuses what another minor "
                 f"release's compiler makes; provide {name} {'.'.join(minor)} in the index or wheelhouse"
@@ -105,8 +113,8 @@ def require_one_release(release: str, packages: dict[str, str]) -> None:
 def arrange(site: str, tree: str) -> None:
     """Move the contents of the wheels into one tree in the shape of a toolkit.
 
-    CUDA 13 wheels share ``nvidia/cu13``; those of CUDA 12 have a folder each (``nvidia/cuda_nvcc``). Wheels carry no
-    link names (``libcudart.so``) and no ``lib64``: compilers look for both.
+    All wheels of a release share one folder, ``nvidia/cu13``. They carry no link names (``libcudart.so``) and no
+    ``lib64``: compilers look for both.
     """
     os.makedirs(tree)
     for part in sorted(glob.glob(os.path.join(glob.escape(site), "nvidia", "*", ""))):

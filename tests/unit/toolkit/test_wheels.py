@@ -21,7 +21,6 @@ def test_the_compilers_parts_are_always_asked_for() -> None:
     ("packages", "culprit"),
     [
         ({"nvidia-cuda-nvcc": "13.0.88", "nvidia-nvvm": "13.0.88", "nvidia-cublas": "13.1.0.3"}, None),
-        ({"nvidia-cuda-nvcc-cu12": "12.8.93"}, "nvidia-cuda-nvcc-cu12"),
         ({"nvidia-cuda-nvcc": "13.0.88", "nvidia-nvvm": "13.5.37"}, "nvidia-nvvm"),
         ({"nvidia-cuda-nvcc": "13.0.88", "nvidia-cuda-crt": "13.5.37"}, "nvidia-cuda-crt"),
     ],
@@ -45,13 +44,9 @@ NVCC = ["bin/nvcc", "nvvm/bin/cicc", "include/crt/host_config.h"]
 RUNTIME = ["include/cuda_runtime_api.h", "lib/libcudart.so.13", "lib/libcudart_static.a"]
 
 
-@pytest.mark.parametrize("separate", [False, True])
-def test_both_layouts_of_wheels_make_one_tree(tmp_path: Path, separate: bool) -> None:
-    """CUDA 13 wheels share one folder, those of CUDA 12 have one each."""
+def test_wheels_make_one_tree(tmp_path: Path) -> None:
     site, tree = tmp_path / "site", tmp_path / "tree"
-    first, second = ("nvidia/cuda_nvcc", "nvidia/cuda_runtime") if separate else ("nvidia/cu13", "nvidia/cu13")
-    place(site, [f"{first}/{name}" for name in [*NVCC, "__init__.py", "include/__init__.py"]])
-    place(site, [f"{second}/{name}" for name in RUNTIME])
+    place(site, [f"nvidia/cu13/{name}" for name in [*NVCC, *RUNTIME, "__init__.py", "include/__init__.py"]])
     place(
         site,
         ["nvidia/__init__.py", "nvidia_cuda_nvcc-13.0.88.dist-info/METADATA", "cuda_toolkit-13.0.2.dist-info/WHEEL"],
