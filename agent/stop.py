@@ -34,17 +34,21 @@ def run(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """End the main process of this unit and everything in its control group. Never fails for a server that is gone."""
+    """End the main process of this unit and everything in its control group.
+
+    systemd calls this after a server that ended by itself, too: then nobody asked, and only its rest is ended.
+    """
     main = procfs.read(int(os.environ.get("MAINPID") or 0))
     invocation = os.environ.get("INVOCATION_ID", "")
     paths = layout.Instance(instance)
-    note = {"invocation_id": invocation, "requested_at": time.time(), "drain_s": drain}
-    note["main_pid"] = main.pid if main else None
+    if main is None or main.state == "Z":
+        _end_rest(clock, sleep)
+        return 0
+    note = {"invocation_id": invocation, "requested_at": time.time(), "drain_s": drain, "main_pid": main.pid}
     _write(paths.run, note)
-    if main is not None:
-        hurry = reason_to_hurry(main, os.path.join(paths.logs, f"{invocation}.log"))
-        note["how"] = f"killed: {hurry}" if hurry else _drain(main, drain, clock, sleep)
-        _signal(main, signal.SIGKILL)
+    hurry = reason_to_hurry(main, os.path.join(paths.logs, f"{invocation}.log"))
+    note["how"] = f"killed: {hurry}" if hurry else _drain(main, drain, clock, sleep)
+    _signal(main, signal.SIGKILL)
     note["left"] = _end_rest(clock, sleep)
     note["ended_at"] = time.time()
     _write(paths.run, note)
