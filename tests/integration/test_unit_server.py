@@ -336,3 +336,74 @@ def test_no_key_is_anywhere_but_in_its_file(server: Server) -> None:
     )
     assert open_files == ""
     assert shlex.split(sh("stat -c '%a' /etc/sglang/a.secrets.yaml /etc/sglang/a.secret.env")) == ["640", "600"]
+
+
+def test_a_unit_between_two_attempts_is_stopped_for_good(server: Server) -> None:
+    """``systemctl stop`` on a unit that waits for its next start must not leave the loop running."""
+    told(30010, crash="weights", crash_text=TRACEBACK + "OSError: [Errno 5] Input/output error: '/m/17.safetensors'")
+    server({"restart_delay": 30})
+    wait(lambda: show("a", "SubState") == ["auto-restart"])
+    stopped = server({"restart_delay": 30}, state="stopped")
+    assert result(stopped)["changed"]
+    assert show("a", "ActiveState") == ["inactive"]
+    time.sleep(2)
+    assert show("a", "ActiveState") == ["inactive"]
+
+
+def test_a_server_that_lost_its_scheduler_is_restarted_by_the_look_at_it(server: Server, build: dict[str, Any]) -> None:
+    """0.5.9 answers on for ever when its scheduler is dead; nothing but a look from outside ends that."""
+    older = unit_host.put_build(HOST, "stand-in-0.5.9-000000000000", "0.5.9")
+    looked_at = {"build": older, "liveness_interval": 3}
+    server(looked_at)
+    ready("a")
+    assert sh("systemctl is-active sglang-a-liveness.timer").strip() == "active"
+    (pid,) = show("a", "MainPID")
+    sh("pkill -KILL -f sglang::scheduler")
+    wait(lambda: show("a", "MainPID")[0] not in ("0", pid), 120)
+    ready("a")
+    assert "is dead and is restarted" in sh("journalctl --no-pager -u sglang-a-liveness.service")
+    # the timer comes and goes without touching the server
+    (pid,) = show("a", "MainPID")
+    server({"build": older})
+    assert sh("systemctl is-active sglang-a-liveness.timer || true").strip() == "inactive"
+    server(looked_at)
+    assert sh("systemctl is-active sglang-a-liveness.timer").strip() == "active"
+    assert show("a", "MainPID") == [pid]
+    server(looked_at, state="stopped")
+    assert sh("systemctl is-active sglang-a-liveness.timer || true").strip() == "inactive"
+
+
+def test_the_command_line_on_the_host(server: Server, agent: dict[str, str]) -> None:
+    server()
+    ready("a")
+    command = f"/opt/sglang/agent/{agent['version']}.pyz"
+    status = sh(f"python3 {command} status")
+    assert status.startswith("a: active")
+    assert "0.5.15" in status
+    assert "http://127.0.0.1:30010" in status
+    assert sh(f"python3 {command} diagnose a").startswith("a: ready (none)")
+
+
+def test_an_environment_in_place(server: Server) -> None:
+    """A venv and a checkout of one's own, run as root; an edit of a source is a reason to restart."""
+    sh("rm -rf /root/ml-env /root/sglang; mkdir -p /root/sglang/python; python3 -m venv --without-pip /root/ml-env")
+    sh("cd /root/sglang/python && python3 -m zipfile -e /tmp/stand_in.whl . && "
+       "echo /root/sglang/python > $(ls -d /root/ml-env/lib/python3*/site-packages)/editable.pth")  # fmt: skip
+    described = {
+        "mode": "in_place", "python": "/root/ml-env/bin/python", "source": "/root/sglang", "run_as": "root",
+        "build": None, "args": {"tp_size": 1},
+    }  # fmt: skip
+    first = one(server(described))
+    ready("a")
+    assert first["argv"][0] == "/root/ml-env/bin/python"
+    assert sh(f"stat -c %U /proc/{first['main_pid']}").strip() == "root"
+    assert not result(server(described))["changed"]
+    refused = server({**described, "args": {"tp_sise": 1}}, expect="failed")
+    assert "did you mean '--tp-size'?" in refused.failure(HOST)
+    sh("sleep 1; echo >> /root/sglang/python/sglang/version.py")
+    drift = one(server(described, check=True))
+    assert drift["restart_reasons"] == ["/root/sglang/python/sglang/version.py was edited since it was started"]
+    assert one(server(described))["main_pid"] != first["main_pid"]
+    ready("a")
+    assert not result(server(described))["changed"]
+    sh("rm -rf /root/ml-env /root/sglang")

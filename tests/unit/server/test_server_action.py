@@ -1,0 +1,41 @@
+"""What only the controller knows: unknown keys, the agent, and which run this is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.inferops.sglang.plugins.action import sglang_server
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+
+
+def test_unknown_keys_are_refused_before_a_host_is_asked() -> None:
+    with pytest.raises(InferopsError, match="did you mean 'model_path'"):
+        sglang_server.complete([{"name": "a", "modelpath": "/m"}], None)
+
+
+def test_what_the_caller_has_put_there_is_left() -> None:
+    build, agent = {"build_id": "x"}, {"version": "y"}
+    (done,) = sglang_server.complete([{"name": "a", "build": build, "agent": agent}], None)
+    assert done["build"] == build
+    assert done["agent"] == agent
+
+
+def test_the_agent_is_added() -> None:
+    (done,) = sglang_server.complete([{"name": "a", "build": {"build_id": "x"}}], None)
+    assert len(done["agent"]["version"]) == 16
+
+
+def test_a_run_knows_itself_and_whether_another_is_over() -> None:
+    run = sglang_server.this_run()
+    assert run["id"].startswith(f"{socket.gethostname()}/{os.getppid()}/")
+    assert not sglang_server.is_over(run)
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert sglang_server.is_over({"id": f"{socket.gethostname()}/{child.pid}/1"})
+    assert sglang_server.is_over({"id": f"{socket.gethostname()}/{os.getppid()}/1"})
+    assert not sglang_server.is_over({"id": f"elsewhere/{child.pid}/1"})
+    assert not sglang_server.is_over({"id": "by hand"})
