@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -17,7 +18,7 @@ class ActionModule(ActionBase):
         args = dict(self._task.args)
         if "progress" in args:
             return {**result, "failed": True, "msg": "progress is set by the action plugin: leave it out"}
-        with Progress(self, variables, self._task.check_mode) as progress:
+        with Progress(self, variables, self._task.check_mode, remind_s=math.inf) as progress:
             if progress.path is not None:
                 args["progress"] = progress.path
             result.update(self._execute_module(module_args=args, task_vars=variables))

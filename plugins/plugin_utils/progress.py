@@ -24,9 +24,15 @@ REMIND_S = 15.0
 
 
 class Progress:
-    """While the block runs, new lines of the file ``path`` are shown. In check mode there is no file."""
+    """While the block runs, new lines of the file ``path`` are shown. In check mode there is no file.
 
-    def __init__(self, action: ActionBase, task_vars: dict[str, Any], check_mode: bool) -> None:
+    A module that itself says every so often what it does needs no reminders of the last line (``remind_s``).
+    """
+
+    def __init__(
+        self, action: ActionBase, task_vars: dict[str, Any], check_mode: bool, remind_s: float = REMIND_S
+    ) -> None:
+        self._remind_s = remind_s
         self._host = str(task_vars.get("inventory_hostname", "host"))
         self._action = action
         self._ended = threading.Event()
@@ -72,6 +78,6 @@ class Progress:
             Display().display(f"{self._host}: {line}")
         if fresh:
             self._shown, self._last, self._began = lines, now, now
-        elif lines and now - self._last >= REMIND_S:
+        elif lines and now - self._last >= self._remind_s:
             self._last = now
             Display().display(f"{self._host}: {lines[-1].partition(' ')[2]} ({now - self._began:.0f} s)")

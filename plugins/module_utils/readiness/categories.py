@@ -369,6 +369,11 @@ CATEGORIES: dict[str, Category] = {
         "Ports are open, health may say 200, and a generation of one token does not come back.",
         "Restart; if it repeats, look at the scheduler's stacks and for leftovers of an earlier server.",
     ),
+    "process_stopped": Category(
+        HANG,
+        "A worker is in the state *stopped*: it was sent SIGSTOP, or a debugger holds it. Nothing is logged.",
+        "Let it go on (kill -CONT PID), or restart the instance.",
+    ),
     "generation_failed": Category(
         CRASH, "The first token came, and a later request of the readiness gate failed.", "Read the server's answer."
     ),

@@ -84,6 +84,18 @@ class Processes:
         below = procfs.descendants(self.main)
         return [process for process in below if process.state == "Z" and process.name.startswith(WORKER)]
 
+    def stopped(self, members: Iterable[int]) -> list[str]:
+        """Workers, and the main process, that a signal or a debugger holds."""
+        found = (procfs.read(pid) for pid in sorted(members))
+        return [
+            f"{process.name} (pid {process.pid})"
+            for process in found
+            if process is not None and process.state in "Tt" and self._ours(process)
+        ]
+
+    def _ours(self, process: procfs.Process) -> bool:
+        return process.pid == self.main or process.name.startswith(WORKER)
+
     def sample(self, gpu: Gpu | None = None) -> Sample:
         """One look at the signs of life."""
         members = self.members()

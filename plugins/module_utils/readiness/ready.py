@@ -158,6 +158,8 @@ def _keep(name: str, told: dict[str, Any]) -> None:
     :raises OSError: when the instance's folder cannot be written.
     """
     path = os.path.join(Instance(name).root, KEPT)
+    if not os.path.isdir(os.path.dirname(path)):
+        return  # a unit that is none of ours has no activations either
     kept = read_json(path)
     if kept is not None and kept["invocation"] == told["invocation"]:
         return

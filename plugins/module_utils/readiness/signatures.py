@@ -378,6 +378,8 @@ LINES: tuple[Signature, ...] = (
     _s("cuda_error", r"what\(\):.*CUDA error|terminated with exception: CUDA error", GENERIC),
     _s("dist_timeout", r"Watchdog caught collective operation timeout", GENERIC),
     _s("child_sigkill", r"^Killed$", WRAPPER),
+    # as a rule a traceback follows, and is taken apart as one
+    _s("unknown", r"\w+ hit an exception: (?!Traceback)\S", WRAPPER, source=("Scheduler hit an exception: ",)),
     _s("no_kernel_image", r"failed with error code no kernel image is available", SPECIFIC),
 )
 

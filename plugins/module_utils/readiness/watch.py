@@ -35,6 +35,8 @@ _GATHER_S = 0.02
 # How long the last words of a process, and systemd's account of its end, may take.
 _LAST_WORDS_S = 0.3
 _ACCOUNT_S = 3.0
+# A debugger may hold a process for a moment.
+_STOPPED_S = 10.0
 _SURVIVES = "0.5.9"
 
 
@@ -91,6 +93,8 @@ class Watch:
         self._sample: evidence.Sample | None = None
         self._ends: dict[int, tuple[int, str]] = {}
         self._dead: list[tuple[str, str]] = []
+        self._stopped: list[str] = []
+        self._stopped_since = 0.0
         self._gone = False
         self._oom_kills: int | None = None
         self._next_look = 0.0
@@ -187,6 +191,9 @@ class Watch:
             self._moved = time.monotonic()
         self._sample = sample
         self._oom_kills = self._processes.oom_kills()
+        stopped = self._processes.stopped(members)
+        if stopped != self._stopped:
+            self._stopped, self._stopped_since = stopped, time.monotonic()
         for process in self._processes.dead_children():
             self._note_dead(process.pid, process.name)
         if self._gate is not None and not self._gate.begun and self._processes.own(self._gate.port):
@@ -229,6 +236,9 @@ class Watch:
             return self._came_to(self._owned(state))
         if state.verdict == READY and self._silent() > self._patience(ms.WARMUP):
             return self._came_to(replace(self._failed(state, "no_generation"), verdict=STALLED))
+        if self._stopped and time.monotonic() - self._stopped_since > _STOPPED_S:
+            said = "stopped by a signal or a debugger: " + ", ".join(self._stopped)
+            return self._came_to(replace(self._failed(state, "process_stopped", said), verdict=STALLED))
         return self._out_of_time(state)
 
     def _seen(self, unit: str) -> Observation:
