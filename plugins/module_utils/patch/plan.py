@@ -71,6 +71,11 @@ class Planner:
         left = self.unfinished.get(store.state_file)
         self.state: dict[str, Any] = store.state() if left is None else json.loads(left)
         self.references: dict[str, References] = {}
+        self.distributions = {
+            edit["package"]: edit["distribution"]
+            for definition in [*self.state["definitions"], *request["definitions"]]
+            for edit in definition["edits"]
+        }
         self.release = release_of(request)
 
     # -- what the tree is -------------------------------------------------------------------------------------------
@@ -97,11 +102,11 @@ class Planner:
     def read(self, path: str) -> bytes | None:
         return self.unfinished[path] if path in self.unfinished else read_bytes(path)
 
-    def reference(self, key: str, distribution: str = "") -> References:
+    def reference(self, key: str) -> References:
         package = key.partition("/")[0]
         if package not in self.references:
             self.references[package] = References(
-                self.root_of(key), package, distribution or package, self.request.get("git")
+                self.root_of(key), package, self.distributions.get(package, package), self.request.get("git")
             )
         return self.references[package]
 
@@ -144,7 +149,7 @@ class Planner:
             active = False
             for edit in definition["edits"]:
                 key = f"{edit['package']}/{edit['file']}"
-                reference = self.reference(key, edit["distribution"])
+                reference = self.reference(key)
                 version = self.release if edit["package"] == "sglang" else reference.version
                 if contains(edit["releases"], version):
                     work.setdefault(key, []).append((name, edit))
