@@ -316,7 +316,7 @@ CATEGORIES: dict[str, Category] = {
     ),
     "context_length_too_long": Category(
         CONFIGURATION,
-        "The same message about the target itself.",
+        "`Warning: User-specified context_length (…) is greater than the derived context_length (…)`, raised.",
         "Lower context_length, or set SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 knowingly.",
     ),
     "eagle3_draft_attention_backend": Category(
