@@ -31,6 +31,7 @@ class ActionModule(ActionBase):
                 "unit": {"type": "str"},
                 "state": {"type": "str", "choices": [rollout.STARTED, rollout.DONE, *rollout.FAILED]},
                 "note": {"type": "str", "default": ""},
+                "figures": {"type": "dict", "default": {}},
             },
             required_together=[["unit", "state"]],
             mutually_exclusive=[["hosts", "unit"]],
@@ -58,7 +59,11 @@ class ActionModule(ActionBase):
             return plan, write
         if args["unit"] is None or not write:
             return rollout_file.read(path), False
-        change = lambda kept: rollout.mark(kept, args["unit"], args["state"], time.time(), args["note"])  # noqa: E731
+        unit, state, note = args["unit"], args["state"], args["note"].strip()
+
+        def change(kept: dict[str, Any]) -> dict[str, Any]:
+            return rollout.mark(kept, unit, state, time.time(), note, args["figures"])
+
         return rollout_file.update(path, change), True
 
 

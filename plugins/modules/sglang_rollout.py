@@ -56,6 +56,10 @@ options:
     description: What to remember with the state.
     type: str
     default: ""
+  figures:
+    description: Results of M(inferops.sglang.sglang_bench), by instance, that later units are compared with.
+    type: dict
+    default: {}
 author:
   - The inferops.sglang authors (@inferops)
 """

@@ -28,6 +28,9 @@ DEFAULTS: dict[str, Any] = {
     "soak": 20,
     "hold": 60,
     "bench": True,
+    "bench_concurrency": [1],
+    "bench_repeat": 5,
+    "bench_output_len": 64,
     "min_speed_ratio": 0.9,
     "min_accept_length": 0.0,
 }
@@ -107,7 +110,7 @@ def resume(old: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], given: Ma
         return plan(hosts, given)
     rest = [unit for unit in open_ if unit not in touched]
     batches = _cut(touched, [1]) + _cut(rest, [min(limit, size) for size in sizes(options["batch"], len(units))])
-    return _planned(units, batches, set(_names(touched)), options, notes)
+    return {**_planned(units, batches, set(_names(touched)), options, notes), "figures": old.get("figures", {})}
 
 
 def _planned(
@@ -130,6 +133,8 @@ def _planned(
         # Ansible's ``serial`` counts hosts; an empty list would mean all at once
         "serial": [sum(len(unit["hosts"]) for unit in batch) for batch in batches] or [1],
         "notes": notes,
+        # what the canary was measured at after the change, by instance
+        "figures": {},
         "events": [],
     }
 
@@ -206,11 +211,16 @@ def _cut(units: list[dict[str, Any]], wanted: Sequence[int]) -> list[list[dict[s
     return pieces
 
 
-def mark(kept: Mapping[str, Any], unit: str, state: str, at: float, note: str = "") -> dict[str, Any]:
-    """The plan with a unit's new state and an event that tells of it."""
+def mark(
+    kept: Mapping[str, Any], unit: str, state: str, at: float, note: str = "", figures: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The plan with a unit's new state, an event that tells of it, and measurements that others are compared with."""
     units = [{**entry, "state": state, "note": note} if entry["name"] == unit else entry for entry in kept["units"]]
     event = {"at": round(at, 1), "unit": unit, "state": state, "note": note}
-    return {**kept, "units": units, "events": [*kept["events"], event]}
+    measured = dict(kept["figures"])
+    for name, result in (figures or {}).items():
+        measured[name] = {key: result[key] for key in ("levels", "accept_length", "accept_length_most")}
+    return {**kept, "units": units, "events": [*kept["events"], event], "figures": measured}
 
 
 def must_stop(kept: Mapping[str, Any]) -> str | None:
