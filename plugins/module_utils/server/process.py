@@ -35,6 +35,7 @@ class Observed:
     uid: int | None
     record: dict[str, Any] | None
     active_since: float | None
+    drop_ins: tuple[str, ...] = ()
 
 
 def observe(name: str, unit: Mapping[str, str]) -> Observed:
@@ -44,7 +45,8 @@ def observe(name: str, unit: Mapping[str, str]) -> Observed:
     if not active or not pid:
         return Observed(active, 0, [], {}, None, None, None)
     record = read_json(record_file(name, unit["InvocationID"])) if unit.get("InvocationID") else None
-    return Observed(True, pid, procfs.cmdline(pid), procfs.environ(pid), procfs.uid(pid), record, _since(pid))
+    drop_ins = tuple(unit.get("DropInPaths", "").split())
+    return Observed(True, pid, procfs.cmdline(pid), procfs.environ(pid), procfs.uid(pid), record, _since(pid), drop_ins)
 
 
 def record_file(name: str, invocation_id: str) -> str:
@@ -90,7 +92,8 @@ def reasons(
         *_argv_reasons(rendered.argv, observed),
         *_variable_reasons(rendered, observed, before),
         *_unit_reasons(instance, rendered, observed),
-        *_file_reasons(instance, environment, rendered, observed.record),
+        *_file_reasons(instance, rendered, observed.record),
+        *_drop_in_reasons(observed),
     ]
 
 
@@ -159,9 +162,7 @@ def _unit_reasons(instance: Mapping[str, Any], rendered: Rendered, observed: Obs
         yield f"it was started on GPUs {record.get('gpus')}; wanted are {','.join(instance['gpus'])}"
 
 
-def _file_reasons(
-    instance: Mapping[str, Any], environment: Environment, rendered: Rendered, record: Mapping[str, Any]
-) -> Iterator[str]:
+def _file_reasons(instance: Mapping[str, Any], rendered: Rendered, record: Mapping[str, Any]) -> Iterator[str]:
     secrets = layout.Instance(instance["name"]).secrets_file
     loaded: dict[str, str | None] = record.get("files") or {}
     now = digests([path for path in loaded if path != secrets])
@@ -175,6 +176,17 @@ def _file_reasons(
         newest = newest_source(instance["source"])
         if newest and newest[0] > record["started_at"]:
             yield f"{newest[1]} was edited since it was started"
+
+
+def _drop_in_reasons(observed: Observed) -> Iterator[str]:
+    """Settings of the user's own for the unit; what they say is not ours, that they count is."""
+    for path in observed.drop_ins:
+        try:
+            changed = os.stat(path).st_mtime
+        except OSError:
+            continue
+        if observed.record and changed > observed.record["started_at"]:
+            yield f"the drop-in {path} of its unit changed since it was started"
 
 
 def newest_source(root: str) -> tuple[float, str] | None:

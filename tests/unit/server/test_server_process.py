@@ -131,6 +131,18 @@ def test_files_that_it_loaded(described: dict[str, Any], start: Start, model: Pa
     assert resource.look(described, shown).reasons == []
 
 
+def test_a_drop_in_of_the_users_own(described: dict[str, Any], start: Start, tmp_path: Path) -> None:
+    drop_in = tmp_path / "limits.conf"
+    drop_in.write_text("[Service]\n")
+    os.utime(drop_in, (1, 1))
+    shown = {**start(), "DropInPaths": str(drop_in)}
+    assert resource.look(described, shown).reasons == []
+    os.utime(drop_in, (time.time() + 5, time.time() + 5))
+    assert resource.look(described, shown).reasons == [
+        f"the drop-in {drop_in} of its unit changed since it was started"
+    ]
+
+
 def test_a_build_that_was_replaced(described: dict[str, Any], start: Start) -> None:
     from server_samples import make_build
 
