@@ -78,6 +78,9 @@ def command(record: Record, root: Path) -> list[str]:
     return argv + [f"--bind-ro={mount}" for mount in record.mounts]
 
 
+#: How long a host may take to power off, in seconds.
+_POWER_OFF_S = 30
+
 #: ``/tmp`` of a host is on its disk, as on most servers, and not a tmpfs of a tenth of the memory.
 ENVIRONMENT = {"SYSTEMD_NSPAWN_TMPFS_TMP": "0"}
 
@@ -95,10 +98,9 @@ def start(record: Record, root: Path) -> Running:
 
 def _start_as_unit(record: Record, argv: list[str], console: Path) -> Running:
     properties = ["Delegate=yes", "KillMode=mixed", "SuccessExitStatus=133", f"StandardOutput=append:{console}"]
-    properties += [f"StandardError=append:{console}", "DevicePolicy=auto", "TasksMax=infinity"]
+    properties += [f"StandardError=append:{console}", f"TimeoutStopSec={_POWER_OFF_S}", "TasksMax=infinity"]
     properties += [f"Environment={name}={value}" for name, value in ENVIRONMENT.items()]
     options = [option for value in properties for option in ("-p", value)]
-    succeeds(["systemctl", "reset-failed", _unit(record)])
     run(["systemd-run", "--quiet", "--collect", f"--unit={_unit(record)}", "--service-type=notify", *options, *argv])
     pid = int(run(["systemctl", "show", "--value", "-p", "MainPID", _unit(record)]))
     return Running(pid, _start_time(pid), ())
@@ -119,18 +121,19 @@ def _start_as_process(record: Record, argv: list[str], console: Path) -> Running
     return Running(process.pid, _start_time(process.pid), tuple(groups))
 
 
-def stop(record: Record, *, hard: bool = False, timeout: float = 30.0) -> None:
-    """End the container: asked to power off, and killed when that takes longer than ``timeout`` seconds (or at once
-    with ``hard``, like a power cut). Raises SandboxError when it outlives even that."""
+def stop(record: Record, *, hard: bool = False) -> None:
+    """End the container: asked to power off, and killed if that takes too long (or at once with ``hard``, like a power
+    cut). What a container that died left behind goes, too. Raises SandboxError when it outlives even that."""
     found = recorded(record)
     if found is None:
         return
-    if found.lives():
-        if not hard:
-            os.kill(found.pid, signal.SIGTERM)
-            _gone(found, timeout)
-        if found.lives() and not found.groups:
-            run(["systemctl", "kill", "--signal=KILL", _unit(record)])
+    if not found.groups:
+        if hard:
+            succeeds(["systemctl", "kill", "--signal=KILL", _unit(record)])
+        succeeds(["systemctl", "stop", _unit(record)])  # until all of it is gone; fails only where nothing is left
+    elif found.lives() and not hard:
+        os.kill(found.pid, signal.SIGTERM)
+        _gone(found, _POWER_OFF_S)
     for pid in cgroups.processes(found.groups):  # all at once when hard; otherwise what a dead container left behind
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 #: Costly to make, safe to lose: base images, wheels, models.
-CACHE = Path(os.environ.get("INFEROPS_CACHE", "/var/cache/inferops")) / "sandbox"
+CACHE = Path(os.environ.get("INFEROPS_CACHE") or "/var/cache/inferops").resolve() / "sandbox"
 #: The hosts, their disks and the keys that reach them.
 STATE = Path("/var/lib/inferops-sandbox")
 

@@ -101,7 +101,7 @@ def sha256(path: Path) -> str:
 
 
 def _fill(locks: dict[str, str], before: dict) -> None:
-    groups = _groups({**locks, "tools": TOOLS})
+    groups = groups_of({**locks, "tools": TOOLS})
     _discard_wrong((pin for group in groups.values() for pin in group), before)
     for wheel in wheels.LOCAL_WHEELS:
         wheels.build(wheel, settings.WHEELHOUSE)
@@ -115,7 +115,7 @@ def _fill(locks: dict[str, str], before: dict) -> None:
         list(pool.map(lambda title: _fetch(pip, title, groups[title]), groups))
 
 
-def _groups(texts: dict[str, str]) -> dict[str, list[Pin]]:
+def groups_of(texts: dict[str, str]) -> dict[str, list[Pin]]:
     """What pip fetches in one go: each pin once, with the first text that has it (within a text no two versions of a
     name meet), and torch on its own."""
     own = {normalise(wheel.name) for wheel in wheels.LOCAL_WHEELS}
