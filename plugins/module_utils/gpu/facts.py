@@ -66,20 +66,35 @@ def attach_processes(gpus: list[dict[str, Any]], dev: str) -> None:
     """Replace the driver's process list of each GPU by ours, and set ``held_elsewhere``.
 
     ``processes`` are those that have the GPU's node open here, with unit and owner, and ``memory_used`` where the
-    driver reports the same pid. ``held_elsewhere`` lists the driver's pids that are no such process: another pid
+    driver reports the same pid. ``held_elsewhere`` are the driver's processes that are none of these: another pid
     namespace (the hypervisor's or another container's) holds the card.
     """
     here = holders.gpu_holders(dev) if gpus else []
     for gpu in gpus:
         reported = {entry["pid"]: entry for entry in gpu["processes"]}
         local = [holder for holder in here if gpu["minor"] in holders.minors(holder)]
+        gpu["held_elsewhere"] = outside(gpu["processes"], local)
         gpu["processes"] = [
             {**holder.to_dict(), "memory_used": (reported.get(holder.pid) or {}).get("memory_used")} for holder in local
         ]
-        known = {holder.pid for holder in local}
-        gpu["held_elsewhere"] = [entry for pid, entry in reported.items() if pid not in known]
         if not local and not reported and (gpu["memory_used"] or 0) > UNEXPLAINED:
             gpu["held_elsewhere"] = [{"pid": None, "name": None, "type": None, "memory_used": gpu["memory_used"]}]
+
+
+def outside(reported: list[dict[str, Any]], local: list[holders.Holder]) -> list[dict[str, Any]]:
+    """The driver's processes of one GPU that are none of the local holders.
+
+    A pid settles it where both know it. Inside a container the driver may know our own processes by the hypervisor's
+    pids; so each local holder that it does not list stands for one entry that we do not know, of its name if possible.
+    """
+    pids = {holder.pid for holder in local}
+    listed = {entry["pid"] for entry in reported}
+    unknown = [entry for entry in reported if entry["pid"] not in pids]
+    for holder in local:
+        if holder.pid not in listed and unknown:
+            same = [entry for entry in unknown if entry["name"] and holder.name in entry["name"]]
+            unknown.remove((same or unknown)[0])
+    return unknown
 
 
 def _query(runner: Runner) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def describe(pid: int, paths: Iterable[str] = ()) -> Holder | None:
         uid=uid,
         user=user_name(uid),
         unit=procfs.unit(pid),
-        cmd=" ".join(redacted(words))[:500],
+        cmd=" ".join(" ".join(redacted(words)).split())[:500],
         paths=tuple(sorted(paths)),
     )
 

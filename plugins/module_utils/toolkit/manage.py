@@ -54,7 +54,7 @@ def refusal(observed: dict[str, Any], desired: Desired) -> str | None:
     manifest = observed["manifest"]
     if desired.source == WHEELS and int(desired.version.partition(".")[0]) < wheels.FIRST_MAJOR:
         return (
-            f"the wheels of CUDA {desired.version} hold no nvcc (those since CUDA {wheels.FIRST_MAJOR} do), so they are "
+            f"the wheels of CUDA {desired.version} hold no nvcc (those since {wheels.FIRST_MAJOR}.0 do), so they are "
             "no toolkit: use source 'apt' or 'present' for that release"
         )
     if desired.source == PRESENT:
