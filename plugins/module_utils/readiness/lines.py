@@ -27,6 +27,8 @@ _PLAIN = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) - (?:[A-Z]+ - )?(
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]:? ?(.*)", re.DOTALL)
 _TORCH_STAMP = re.compile(r"\[[WEIF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d+)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+# What journald, syslog or a container's log collector puts before a line.
+_COLLECTED = re.compile(r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+\[\d+\]: |[\w.-]+ +\| )(?=\S|$)")
 _BAR = re.compile(
     r"(?P<label>.*?):?\s+(?P<percent>\d{1,3})%.*?(?P<done>\d+)/(?P<total>\d+)\s"
     r"\[(?P<elapsed>[\d:]+|\?)<(?P<left>[\d:]+|\?)"
@@ -107,6 +109,8 @@ class Splitter:
 def parse(text: str, number: int) -> Piece:
     """One piece of text, with its prefix taken apart."""
     plain = _ANSI.sub("", text) if "\x1b" in text else text
+    if plain[:1].isalpha():
+        plain = _COLLECTED.sub("", plain, count=1)
     record = _RECORD.match(plain)
     if record:
         when, fraction, ranks, message = record.groups()

@@ -88,7 +88,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "kv_budget_too_small",
-        r"Loaded weights leave no GPU memory.*?(?:Raise --mem-fraction-static above (?P<minimum>[\d.]+))?",
+        r"Loaded weights leave no GPU memory(?:.*Raise --mem-fraction-static above (?P<minimum>\d\.\d+))?",
         EXACT,
         source=("Loaded weights leave no GPU memory", "Raise --mem-fraction-static above"),
         since="0.5.14",
@@ -298,14 +298,16 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     # -- distributed
     _s("dist_port_in_use", r"EADDRINUSE|address already in use", SPECIFIC, frames=r"init_process_group|TCPStore|store"),
-    _s("dist_port_in_use", r"EADDRINUSE", NORMAL),
+    _s("dist_port_in_use", r"EADDRINUSE|ZMQError: Address already in use", SPECIFIC),
     _s(
         "dist_port_in_use",
         r"at \d+ is not available in \d+ seconds",
         SPECIFIC,
         source=(" is not available in {timeout_s} seconds",),
     ),
-    _s("nccl_error", r"NCCL error|ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError", GENERIC),
+    _s(
+        "nccl_error", r"NCCL [Ee]rror|ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError", GENERIC
+    ),
     _s("nccl_error", r"ncclInvalidUsage|ncclInvalidArgument|Duplicate GPU detected", GENERIC + 5),
     _s("dist_timeout", r"Watchdog caught collective operation timeout|Timed out initializing process group", GENERIC),
     # -- HTTP
@@ -421,6 +423,17 @@ UNHEALTHY = re.compile(
 ENDED = re.compile(
     r"Received sigquit|SIGQUIT received|SIGTERM received|kill_process_tree called|Gracefully exiting|"
     r"INFO: +Finished server process|Scheduler hit an exception"
+)
+# An answer that only a living scheduler can give.
+ANSWERED = re.compile(r'INFO: +\S+ - "(?:GET /health(?:_generate)?|POST /\S+) HTTP/[\d.]+" 200')
+PENDING = re.compile(r"#pending-token: (?P<tokens>\d+)")
+# Where nothing is recognised, the last line that complains is the best there is.
+COMPLAINT = re.compile(
+    r"(?i)\b(?:error|fatal|fail(?:ed|ure)|cannot|could not|no such|denied|abort(?:ed)?|panic|not found|invalid)\b"
+)
+NO_COMPLAINT = re.compile(
+    r"Ignore import error|Failed to load (?:generation config|image Python)|kill_process_tree|Health check failed|"
+    r"(?i:sigquit)|Fail to set RLIMIT|UserWarning|HTTP/1|Skipping import of cpp"
 )
 BATCH = re.compile(r"(?:Prefill|Decode) batch")
 JIT = re.compile(r"Loading JIT ops: (?P<what>\S+)|Entering DeepGEMM JIT Pre-Compile|Try DeepGEMM JIT Compiling")

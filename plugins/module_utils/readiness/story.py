@@ -76,6 +76,8 @@ class Story:
     types: list[str] = field(default_factory=list)
     overridden: dict[str, str] | None = None
     recent: list[Piece] = field(default_factory=list)
+    #: Tokens that the last batch left to be prefilled.
+    pending: int = 0
 
     def __post_init__(self) -> None:
         self._tracebacks = Tracebacks()
@@ -83,6 +85,7 @@ class Story:
         self._pools: dict[str, int] = {}
         self._phase: dict[str, str] = {}
         self._bar_began: float | None = None
+        self._beat = ""
 
     @property
     def raised(self) -> list[Raised]:
@@ -119,6 +122,8 @@ class Story:
             self._look_for_explanations(piece)
             return
         if sig.BATCH.match(piece.message):
+            pending = sig.PENDING.search(piece.message)
+            self.pending = int(pending["tokens"]) if pending else 0
             self.unhealthy.clear()
             return
         self._milestone(piece)
@@ -235,8 +240,14 @@ class Story:
             self.stop = self.stop or piece
         if sig.FORCED.search(message):
             self.forced = piece
-        if sig.UNHEALTHY.search(message):
+        unhealthy = sig.UNHEALTHY.search(message)
+        if unhealthy:
+            if self._beat != (unhealthy["beat"] or ""):
+                self.unhealthy.clear()
+            self._beat = unhealthy["beat"] or ""
             self.unhealthy.append(piece)
+        elif self.unhealthy and sig.ANSWERED.match(message):
+            self.unhealthy.clear()
 
     def _note_start(self, piece: Piece) -> None:
         message = piece.message

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import causes
 from . import milestones as ms
+from . import signatures as sig
 from .categories import CATEGORIES
 from .lines import Piece
 from .story import Story
@@ -21,7 +23,9 @@ STARTING = "still_starting"
 STOPPED = "stopped"
 
 # Health failures in a row, with no batch between them, that make a silent scheduler a dead one (each stands for 20 s).
+# A scheduler in the middle of a long prompt, or that compiles, gets as long as SGLang's own watchdog gives it.
 _UNHEALTHY = 2
+_UNHEALTHY_BUSY = 15
 _LONGEST_LINE = 4000
 
 
@@ -88,7 +92,7 @@ def judge(story: Story, seen: Observation) -> State:
         return stop
     if dead or causes.decisive(story) or seen.dead_children:
         return _failed(story, seen)
-    if story.forced is not None or (len(story.unhealthy) >= _UNHEALTHY and story.ready is not None):
+    if _zombie_like(story):
         return _zombie(story)
     if story.ready is not None:
         return _state(story, READY, "none", ms.SERVING, story.ready)
@@ -106,7 +110,7 @@ def _stopped(story: Story, seen: Observation, dead: bool) -> State | None:
         return None
     end = re.sub(r"^dead:", "", seen.unit)
     asked = story.stop is not None or seen.stop_asked or end in ("exit=0", "signal=TERM", "signal=INT")
-    if not asked or story.forced is not None or len(story.unhealthy) >= _UNHEALTHY:
+    if not asked or _zombie_like(story):
         return None
     cause = causes.find(story, seen.oom_kills) if causes.decisive(story) else None
     if cause is not None and (story.stop is None or cause.piece.number < story.stop.number):
@@ -117,7 +121,7 @@ def _stopped(story: Story, seen: Observation, dead: bool) -> State | None:
 
 def _failed(story: Story, seen: Observation) -> State:
     cause = causes.find(story, seen.oom_kills)
-    if cause is None and (story.forced is not None or len(story.unhealthy) >= _UNHEALTHY):
+    if cause is None and _zombie_like(story):
         return _zombie(story)
     if cause is None:
         return _nameless(story, seen)
@@ -143,7 +147,9 @@ def _nameless(story: Story, seen: Observation) -> State:
         category = "child_sigkill"
     elif ends:
         category = "child_crashed"
-    line = story.unhealthy[0] if seen.dead_children and story.unhealthy else story.last
+    line = _complaint(story) if category == "unknown" else story.last
+    if seen.dead_children and story.unhealthy:
+        line = story.unhealthy[0]
     findings = _findings(story)
     if seen.dead_children:
         named = ", ".join(f"{name} {how}".strip() for name, how in seen.dead_children)
@@ -151,6 +157,23 @@ def _nameless(story: Story, seen: Observation) -> State:
     hint = CATEGORIES[category].advice
     excerpt = tuple(piece.text[:400] for piece in story.recent[-20:])
     return _state(story, FAILED, category, story.phase, line, "", hint, findings, excerpt)
+
+
+def _complaint(story: Story) -> Piece | None:
+    """The last line that complains of something, or else the last one."""
+    for piece in reversed(story.recent):
+        noise = piece.message.startswith("server_args=") or sig.NO_COMPLAINT.search(piece.message)
+        if not noise and sig.COMPLAINT.search(piece.message):
+            return piece
+    return story.last
+
+
+def _zombie_like(story: Story) -> bool:
+    """Health failed again and again at the same heartbeat, with nothing done in between."""
+    if story.forced is not None:
+        return True
+    busy = story.pending > 0 or story.jit is not None
+    return story.ready is not None and len(story.unhealthy) >= (_UNHEALTHY_BUSY if busy else _UNHEALTHY)
 
 
 def _zombie(story: Story) -> State:
@@ -190,6 +213,9 @@ def _silent(story: Story, seen: Observation) -> float | None:
 def _laggard(story: Story) -> tuple[str, str, Piece | None]:
     """The phase that the start hangs in, the rank that holds it up (if one can be named) and its last milestone."""
     ranks = {rank: reached for rank, reached in story.ranks.items() if rank}
+    absent = _absent(story, ranks)
+    if absent and story.phase == ms.DIST_INIT:
+        return ms.DIST_INIT, absent, _moving(story)
     for phase in (ms.DIST_INIT, ms.WEIGHTS, ms.WEIGHTS_DRAFT):
         entered = {rank: reached[phase] for rank, reached in ranks.items() if phase in reached}
         here = {rank: span for rank, span in entered.items() if span.end is None and story.phase_of(rank) == phase}
@@ -201,6 +227,15 @@ def _laggard(story: Story) -> tuple[str, str, Piece | None]:
             return phase, late[0], here[late[0]].begin
         return phase, "", _moving(story)
     return story.phase, "", _moving(story)
+
+
+def _absent(story: Story, ranks: Iterable[str]) -> str:
+    """The first tensor-parallel rank of which there is no word at all, where that is the only kind of rank."""
+    size = int(story.arguments.get("tp_size", "1") or 1)
+    if any(story.arguments.get(name, "1") not in ("1", "None") for name in ("dp_size", "pp_size")):
+        return ""
+    heard = {_tp(rank) for rank in ranks}
+    return next((f"TP{number}" for number in range(size) if heard and number not in heard), "")
 
 
 def _unconnected(story: Story, here: dict[str, Any]) -> list[str]:

@@ -27,3 +27,11 @@ def test_every_category_has_a_variant_or_is_the_waits_own(category: str) -> None
     """A category that no variant reaches is one that nothing proves."""
     known = {ALL[name]().category for name in ALL}
     assert category in known | {"no_generation", "generation_failed", "not_running", "process_stopped"}
+
+
+def test_the_hint_names_the_value_that_the_release_has_worked_out() -> None:
+    assert "above 0.412" in found(memory.kv_budget_0523_names_the_minimum()).hint
+
+
+def test_the_hint_names_the_backend_that_the_draft_inherited() -> None:
+    assert "trtllm_mla" in found(speculation.the_draft_inherits_an_mla_backend()).hint

@@ -71,3 +71,20 @@ def the_ranks_of_data_parallelism() -> Wanted:
     line = log.hit("RuntimeError: Something new", rank="DP1 TP1")
     log.sigquit()
     return Wanted(log, line, "unknown", rank="DP1 TP1", phase="kv_pool")
+
+
+@variant
+def one_rank_never_says_a_word() -> Wanted:
+    log = Log("0.5.23", tp=4).arguments()
+    for rank in ("TP0", "TP1", "TP3"):
+        log.say("Init parallel begin.", rank)
+    return Wanted(
+        log, log.lines - 1, "dist_init_hang", "stalled", unit="active", rank="TP2", phase="dist_init", after=900
+    )
+
+
+@variant
+def the_port_of_a_queue_is_taken() -> Wanted:
+    log = Log("0.5.9").arguments()
+    line = log.hit("zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:30233')")
+    return Wanted(log.sigquit(), line, "dist_port_in_use")

@@ -77,3 +77,57 @@ def one_rank_stays_behind_in_weights() -> Wanted:
     for rank in ("TP0", "TP1", "TP3"):
         log.say("Load weight end. elapsed=8.31 s, type=LlamaForCausalLM", rank)
     return Wanted(log, line, "stalled", "stalled", unit="active", rank="TP2", phase="weights", after=3600)
+
+
+UNHEALTHY = (
+    "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. "
+    "tic start time: 10:46:24. last_heartbeat time: {0}"
+)
+
+
+@variant
+def a_long_prompt_keeps_the_scheduler_busy() -> Wanted:
+    log = Log("0.5.10").ready()
+    line = log.lines - 1
+    log.say("Prefill batch, #new-seq: 1, #new-token: 8192, #running-req: 0, #queue-req: 0, #pending-token: 180224")
+    for dummy in range(4):
+        log.later(20).say(UNHEALTHY.format("10:46:08"))
+    return Wanted(log, line, "none", "ready", unit="active")
+
+
+@variant
+def a_heart_that_beats() -> Wanted:
+    log = Log("0.5.15").ready()
+    line = log.lines - 1
+    for beat in range(4):
+        log.later(25).say(UNHEALTHY.format(f"10:46:{10 + beat}"))
+    return Wanted(log, line, "none", "ready", unit="active")
+
+
+@variant
+def health_that_came_back() -> Wanted:
+    log = Log("0.5.15").ready()
+    line = log.lines - 1
+    for dummy in range(3):
+        log.later(20).say(UNHEALTHY.format("10:46:08"))
+    log.say('INFO:     127.0.0.1:41160 - "GET /health HTTP/1.1" 200 OK')
+    return Wanted(log, line, "none", "ready", unit="active")
+
+
+@variant
+def a_log_that_journald_has_kept() -> Wanted:
+    log = Log("0.5.9", tp=2).arguments().dist().weights(upto=1, ends=False).put("\n")
+    line = log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.", rank="TP1")
+    log.sigquit()
+    head = "Nov 20 10:00:43 gpu-01 python3[4121]: "
+    log.text = "".join(head + text for text in log.text.splitlines(keepends=True))
+    return Wanted(log, line, "cuda_oom", rank="TP1", phase="weights")
+
+
+@variant
+def a_last_word_that_nobody_knows() -> Wanted:
+    log = Log("0.5.9").arguments()
+    line = log.lines
+    log.raw("libfoo: fatal: the flux capacitor is not there")
+    log.say("kill_process_tree called: parent_pid=1, include_parent=False, pid=2")
+    return Wanted(log, line, "unknown", unit="dead:exit=1")
