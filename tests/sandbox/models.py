@@ -154,7 +154,7 @@ def tokenizer() -> dict[str, bytes]:
     vocabulary = {token: number for number, token in enumerate(SPECIAL + byte_alphabet())}
     flags = {"lstrip": False, "rstrip": False, "normalized": False, "single_word": False, "special": True}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    content = {
+    content: dict[str, Any] = {
         "version": "1.0",
         "truncation": None,
         "padding": None,

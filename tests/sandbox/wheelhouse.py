@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import sys
 import urllib.error
@@ -38,6 +39,10 @@ _PLATFORMS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_6
 
 def ensure() -> None:
     """Fill the wheelhouse for all CPU locks; in no time when it is complete. Raises SandboxError."""
+    if platform.machine() != "x86_64":
+        raise SandboxError(
+            f"the CPU locks are made for x86_64; this machine is {platform.machine()}: use light hosts only"
+        )
     locks = {path.parent.name: path.read_text(encoding="utf-8") for path in lock_files()}
     with lock("wheelhouse"):
         contents = _contents()
