@@ -107,22 +107,22 @@ def unit_imports(facts: Facts) -> Result:
 def unit_limits(facts: Facts) -> Result:
     if not facts.probe:
         return _missing(facts)
-    return list(_limit_problems(facts.probe["limits"])) or passed(
-        "limits are those of the unit", **facts.probe["limits"]
+    return list(_limit_problems(facts.probe["limits"], facts.on_gpu)) or passed(
+        "limits are those of the unit, or enough", **facts.probe["limits"]
     )
 
 
-def _limit_problems(limits: dict[str, int]) -> Iterator:
-    # getrlimit gives -1 for "unlimited"
-    if limits["memlock"] != -1 and limits["memlock"] < 1 << 30:
+def _limit_problems(limits: dict[str, int], on_gpu: bool) -> Iterator:
+    # getrlimit gives -1 for "unlimited"; only what talks to a card registers memory
+    if on_gpu and limits["memlock"] != -1 and limits["memlock"] < 1 << 30:
         yield failed(
             f"locked memory is limited to {limits['memlock'] // 1024} KiB inside the unit: registering memory with the "
             "network card or for copies fails (limits.conf does not count for services); LimitMEMLOCK=infinity is in "
-            "the "
-            "unit, so a drop-in or the container lowers it",
+            "the unit, so a drop-in or the container lowers it",
             memlock=limits["memlock"],
         )
-    if limits["nofile"] < 65536:
+    # A server holds a few files for each connection and shard; SGLang itself only asks for 65536.
+    if limits["nofile"] < 16384:
         yield failed(
             f"open files are limited to {limits['nofile']} inside the unit: many connections and shards need more; "
             "LimitNOFILE is in the unit, so a drop-in or the container lowers it",
