@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from dataclasses import dataclass
@@ -53,6 +55,7 @@ def run(told: Told, argv: list[str]) -> NoReturn:
         with open(log, "a", encoding="utf-8") as stream:
             stream.write(f"{error}\n")
         raise
+    keep_compiled_headers(os.environ.get("XDG_CACHE_HOME", ""))
     added = _nccl_port(argv) if told.pin_nccl_port else []
     entry = record(told, argv, added, invocation, log, variables.get("CUDA_VISIBLE_DEVICES"))
     write_atomic(process.record_file(told.instance, invocation), (json.dumps(entry, indent=1) + "\n").encode(), 0o640)
@@ -138,6 +141,19 @@ def free_port(avoid: set[int], first: int) -> int | None:
             probe.bind(("0.0.0.0", port))
             return port
     return None
+
+
+def keep_compiled_headers(cache: str, temporary: str = tempfile.gettempdir()) -> None:
+    """Let torch's precompiled headers outlive this start.
+
+    torch keeps them below the folder for temporary files, whatever TORCHINDUCTOR_CACHE_DIR says (codecache.py,
+    ``_HEADER_DIR``), and the unit's own is gone when it stops; compiling them takes a minute or more.
+    """
+    link = os.path.join(temporary, f"torchinductor_{getpass.getuser()}")
+    if cache and not os.path.lexists(link):
+        kept = os.path.join(cache, "torchinductor")
+        os.makedirs(kept, exist_ok=True)
+        os.symlink(kept, link)
 
 
 def _nccl_port(argv: list[str]) -> list[str]:

@@ -99,6 +99,19 @@ def test_it_becomes_the_server_with_its_log(host: Path, tmp_path: Path) -> None:
         child.wait()
 
 
+def test_compiled_headers_outlive_a_start(tmp_path: Path) -> None:
+    cache, first, second = tmp_path / "cache", tmp_path / "1", tmp_path / "2"
+    for private in (first, second):
+        private.mkdir()
+        launch.keep_compiled_headers(str(cache), str(private))
+        launch.keep_compiled_headers(str(cache), str(private))
+    (name,) = os.listdir(first)
+    (first / name / "x.gch").write_text("")
+    assert os.listdir(second / name) == ["x.gch"]
+    launch.keep_compiled_headers("", str(tmp_path / "cache"))
+    assert os.listdir(cache) == ["torchinductor"]
+
+
 def test_old_logs_go(host: Path) -> None:
     logs = Path(layout.Instance("kimi").logs)
     logs.mkdir(parents=True)
