@@ -45,7 +45,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if not self._check_mode:
-            # an own folder: one that the action makes for a module is gone when the module returns
+            # the folder goes with the task: ActionBase.cleanup() removes it
             self.path = self._action._connection._shell.join_path(self._action._make_tmp_path(), "progress")
             peer = copy.copy(self._action)
             peer._connection = copy.copy(self._action._connection)

@@ -51,7 +51,7 @@ def release(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
     """The release that the lock is named for is the one that is there: a resolver may quietly take an older one."""
     version = next((item.version for item in found if item.name == "sglang"), None)
     wrong = ""
-    if version is None or not _same(version, lock["release"]):
+    if version is None or not same_version(version, lock["release"]):
         wrong = f"found sglang {version or 'nowhere'}, the lock is for {lock['release']}: correct its pins or 'release'"
     return _check("release", wrong, f"sglang {version}")
 
@@ -63,7 +63,7 @@ def pins_hold(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
     wrong = []
     for name, version in wanted.items():
         present = versions.get(name)
-        if present is not None and not _same(present, version):
+        if present is not None and not same_version(present, version):
             wrong.append(f"{name} {present} in place of {version}")
     extra = sorted(versions.keys() - wanted.keys() - {normalise(name) for name in _direct(lock["requirements"])})
     wrong += [f"{name} {versions[name]} is not in the lock" for name in extra]
@@ -108,7 +108,7 @@ def metadata(found: Sequence[Distribution]) -> list[Check]:
             "",
         )
         for item in found
-        if not _same(item.folder_version, item.version)
+        if not same_version(item.folder_version, item.version)
     ]
 
 
@@ -258,7 +258,7 @@ def _public(version: str) -> str:
     return version.partition("+")[0]
 
 
-def _same(found: str, wanted: str) -> bool:
+def same_version(found: str, wanted: str) -> bool:
     """Whether two versions are one; a local version (``+cu130``) counts only where both have one.
 
     Makers leave it out of the METADATA of a wheel whose file name has it.
