@@ -101,7 +101,7 @@ def _check(desired: Desired) -> None:
             )
     if desired.path and not desired.path.startswith("/"):
         raise InferopsError(f"toolkit: path is {desired.path!r}; it must be absolute")
-    if os.path.normpath(desired.path or "/") == "/usr/local/cuda":
+    if os.path.normpath(desired.path or "/") == "/usr/local/cuda" and desired.source != PRESENT:
         raise InferopsError(
             "toolkit: /usr/local/cuda is the default link, not a toolkit's folder; leave path out and use "
             "default_link: set to make this toolkit the default"

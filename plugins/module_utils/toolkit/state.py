@@ -27,7 +27,7 @@ from .desired import APT, NONE, SET, WHEELS, Desired
 DEFAULT_LINK = "/usr/local/cuda"
 DPKG_STATUS = "/var/lib/dpkg/status"
 #: Where toolkits are looked for.
-SEARCH = ("/usr/local/cuda-*", "/opt/cuda*")
+SEARCH = ("/usr/local/cuda*", "/opt/cuda*")
 
 
 def resource(desired: Desired) -> str:
@@ -189,9 +189,10 @@ def apt_files(minor: str) -> tuple[str, str, str]:
 
 
 def packages(minor: str) -> dict[str, dict[str, Any]]:
-    """The installed packages of one minor release (``cuda-nvcc-13-0``) with ``version`` and ``held``."""
+    """The installed packages of one minor release (``cuda-nvcc-13-0``, and what registers it as an alternative) with
+    ``version`` and ``held``."""
     text = read_bytes(DPKG_STATUS) or b""
-    name = rb"^Package: (\S+" + suffix(minor).encode() + rb")\n"
+    name = rb"^Package: (\S+" + suffix(minor).encode() + rb"(?:-config-common)?)\n"
     found: dict[str, dict[str, Any]] = {}
     for match in re.finditer(name, text, re.MULTILINE):
         end = text.find(b"\n\n", match.start())

@@ -41,7 +41,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(state, "DEFAULT_LINK", str(tmp_path / "cuda"))
     monkeypatch.setattr(link, "DEFAULT_LINK", str(tmp_path / "cuda"))
     monkeypatch.setattr(state, "DPKG_STATUS", str(tmp_path / "status"))
-    monkeypatch.setattr(state, "SEARCH", (str(tmp_path / "cuda-*"),))
+    monkeypatch.setattr(state, "SEARCH", (str(tmp_path / "cuda*"),))
     (tmp_path / "toolkits").mkdir()
     return tmp_path
 
