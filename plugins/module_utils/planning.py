@@ -96,6 +96,7 @@ def _instance(look: resource.Look, builds: Mapping[str, store.Build | None]) -> 
         "build_id": look.environment.build_id if look.environment else None,
         "activation": last["n"] if last else None,
         "outcome": last["outcome"] if last else None,
+        "restored_from": last.get("restored_from") if last else None,
         "url": f"http://{host_name}:{instance['port']}",
         "main_pid": look.process.main_pid or None,
         "active_since": look.process.active_since,

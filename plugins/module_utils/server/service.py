@@ -80,6 +80,11 @@ def _plan(look: Look, state: str, enabled: bool, reject: Mapping[str, int]) -> P
     good, last = _good(look, reject), look.activation.last
     if last is None:
         raise InferopsError(f"instance {name!r} has never been put in force on this host: there is nothing to restore")
+    if good is None and last["n"] == reject.get(name):
+        raise InferopsError(
+            f"instance {name!r} is on its first activation that served ({last['n']}): there is nothing to put back; "
+            "nothing was touched"
+        )
     if good is None or good["n"] != last["n"]:
         changes.add(f"activation/{name}", "in force", last["n"], good["n"] if good else None, RESTART)
     elif not look.process.active:
