@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from . import settings
+from .files import write
 from .shell import SandboxError, run, step, succeeds
 
 #: Program -> the package that brings it, on Debian and Ubuntu alike.
@@ -24,6 +25,14 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 #: We mount a tmpfs at ``/run/systemd`` where there is no systemd; this marks the mount as ours.
 _MARKER = Path("/run/systemd/made-by-inferops-sandbox")
+
+
+#: Every systemd takes seven or eight of them, and they are counted for the whole machine: 128, the usual limit, are used
+#: up by 17 hosts, and further ones do not come up.
+_INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+_INOTIFY_WANTED = 1024
+#: The limit as it was before us.
+_INOTIFY_BEFORE = settings.STATE / "inotify-before"
 
 
 def pid1_is_systemd() -> bool:
@@ -53,6 +62,10 @@ def prepare() -> None:
     for folder in (settings.HOSTS, settings.SSH, *settings.MOUNTS):
         folder.mkdir(parents=True, exist_ok=True)
     settings.SSH.chmod(0o700)
+    limit = _INOTIFY.read_text(encoding="utf-8")
+    if int(limit) < _INOTIFY_WANTED:
+        write(_INOTIFY_BEFORE, limit)
+        _INOTIFY.write_text(str(_INOTIFY_WANTED), encoding="utf-8")
 
 
 def _install(packages: list[str]) -> None:
@@ -66,6 +79,8 @@ def _install(packages: list[str]) -> None:
 
 
 def restore() -> None:
-    """Undo what ``prepare`` mounted."""
+    """Undo what ``prepare`` mounted and raised; programs that it installed stay."""
+    if _INOTIFY_BEFORE.exists():
+        _INOTIFY.write_text(_INOTIFY_BEFORE.read_text(encoding="utf-8"), encoding="utf-8")
     if _MARKER.exists():
         run(["umount", "/run/systemd"])
