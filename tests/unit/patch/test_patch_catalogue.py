@@ -20,6 +20,7 @@ from releases import RELEASES, cache_root, release_tree
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "docs" / "patches.md"
 NAMES = catalogue.shipped(ROOT)
+BEGIN, END = "<!-- table: written by tests/unit/patch/test_patch_catalogue.py -->", "<!-- end of table -->"
 WORDS = {"present": "applies", "not_needed": "not needed"}
 
 
@@ -86,6 +87,24 @@ def test_the_shipped_list_is_what_the_tests_know() -> None:
     }
     unproven = [one["name"] for one in definitions if not one["proven"]]
     assert unproven == ["sm120_allreduce_fusion"], "a shipped patch says what of it has been shown"
+
+
+def table() -> str:
+    """Release x patch, from what ``test_the_whole_catalogue_on_a_release`` checks on the sources."""
+    rows = [["release", *(f"`{name}`" for name in NAMES)], ["---"] * (len(NAMES) + 1)]
+    rows += [[release, *(WORDS[expected(name, release)] for name in NAMES)] for release in RELEASES]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def test_the_table_in_the_documentation() -> None:
+    """Set INFEROPS_WRITE_DOCS=1 to write it."""
+    before, begin, rest = DOCUMENT.read_text().partition(BEGIN)
+    there, end, behind = rest.partition(END)
+    assert begin and end
+    if os.environ.get("INFEROPS_WRITE_DOCS"):
+        DOCUMENT.write_text(f"{before}{BEGIN}\n{table()}\n{END}{behind}")
+    else:
+        assert there.strip() == table()
 
 
 @pytest.mark.index
