@@ -44,6 +44,7 @@ REFUSED = 1
 class Death:
     """The end of a start that nobody asked for, before the server was ready."""
 
+    instance: str
     category: str
     cause: str
     log: str
@@ -88,7 +89,7 @@ def recent_deaths(instance: str) -> list[Death]:
         state = starts.judged(start)
         if state.was_ready or state.verdict != "failed":
             break
-        deaths.append(Death(state.category, state.cause.text.strip()[:300] if state.cause else "", start.log))
+        deaths.append(Death(instance, state.category, state.cause.text.strip()[:300] if state.cause else "", start.log))
         if len(deaths) > 8:
             break
     return deaths
@@ -103,7 +104,7 @@ def refuse(deaths: Sequence[Death]) -> str:
         return ""
     return (
         f"the last {TRIES} starts died of {first.category} ({first.cause}). {CATEGORIES[first.category].advice} "
-        f"Log: {first.log}"
+        f"Log: {first.log}. Once it is cured: deploy.yml, or 'python3 {sys.argv[0]} retry {first.instance}'"
     )
 
 

@@ -1,13 +1,16 @@
 # Copyright: (c) 2026, the inferops.sglang authors
 # BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
-"""The command line of the agent. Units call the first three commands, people the last two."""
+"""The command line of the agent. Units call the first four commands, people the others."""
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 
+from ansible_collections.inferops.sglang.plugins.module_utils import layout
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.module_utils.server import force
 
 #: What the unit says when the agent itself is at fault; systemd shows it.
 FAILED = 70
@@ -40,6 +43,10 @@ def _run(told: argparse.Namespace, server: list[str]) -> int:
         from agent import liveness
 
         return liveness.run(told.instance, told.quiet)
+    if told.command == "retry":
+        unit = layout.Instance(told.instance).unit
+        force.ask(told.instance)
+        return subprocess.run(["systemctl", "start", unit], check=False).returncode
     from agent import status
 
     return status.show(told.instance) if told.command == "status" else status.diagnose(told.instance)
@@ -80,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     liveness = commands.add_parser("liveness", help="restart the server if it is dead, and only then")
     liveness.add_argument("instance")
     liveness.add_argument("--quiet", type=float, default=60, help="seconds without traffic before it is asked")
+    commands.add_parser("retry", help="start the server although the breaker gave it up").add_argument("instance")
     commands.add_parser("status", help="what runs").add_argument("instance", nargs="?", default="")
     commands.add_parser("diagnose", help="what became of the last start").add_argument("instance")
     return parser

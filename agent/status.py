@@ -31,7 +31,7 @@ def diagnose(instance: str) -> int:
     told = live.diagnose(runner, instance)
     print(f"{instance}: {told['verdict']} ({told['category']}), phase {told['phase']}")
     if told["cause"]:
-        print(f"  cause   line {told['cause']['number']}: {told['cause']['text'].strip()}")
+        print(f"  cause   line {told['cause']['number']}: {told['cause']['line'].strip()}")
     for label, value in (("rank", told["rank"]), ("advice", told["hint"]), ("log", told["log"])):
         if value:
             print(f"  {label:7} {value}")

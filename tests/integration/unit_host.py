@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,17 +78,21 @@ class Line:
 
 def up(name: str) -> str:
     """Create or repair a host and return its name."""
-    subprocess.run([sys.executable, "-m", "tests.sandbox", "up", name], cwd=ROOT, check=True, capture_output=True)
+    sandbox("up", name)
     return name
+
+
+def sandbox(*words: str) -> str:
+    """Run a command of the sandbox; what it printed."""
+    argv = [sys.executable, "-m", "tests.sandbox", *words]
+    return subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def inventory(host: str) -> str:
     """The inventory of one host, as a path below the checkout."""
-    argv = [sys.executable, "-m", "tests.sandbox", "inventory", host]
-    done = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True)
     path = ROOT / "tests" / "output" / f"{host}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(done.stdout)
+    path.write_text(sandbox("inventory", host))
     return str(path.relative_to(ROOT))
 
 
@@ -98,11 +101,6 @@ def ssh(host: str, command: str, data: bytes | None = None) -> str:
     done = subprocess.run(["ssh", "-F", SSH_CONFIG, host, command], input=data, capture_output=True, check=False)
     assert done.returncode == 0, f"{command}: {done.returncode}: {done.stderr.decode()} {done.stdout.decode()}"
     return done.stdout.decode()
-
-
-def available() -> bool:
-    """Whether this machine can have sandbox hosts at all."""
-    return shutil.which("systemd-nspawn") is not None
 
 
 def put_agent(host: str) -> str:

@@ -112,6 +112,13 @@ def set_outcome(name: str, number: int, outcome: str) -> bool:
     return news
 
 
+def ask(name: str) -> None:
+    """Note that a start is asked for: the breaker does not count what died before."""
+    run = layout.Instance(name).run
+    os.makedirs(run, mode=0o755, exist_ok=True)
+    write_atomic(os.path.join(run, "asked.json"), _json({"at": time.time()}))
+
+
 def prune(name: str, keep: int = KEEP) -> list[int]:
     """Remove old activations; the last good one stays. Returns the numbers that went."""
     good = last_good(name)

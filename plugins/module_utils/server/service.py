@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import layout, procfs, systemd
 from ..changes import RESTART, Plan
 from ..errors import InferopsError
-from ..files import write_atomic
 from ..running import Runner, check
 from . import activation, adopt, environment, force, lease, options, options_worker, process, resource, spec
 from .render import STOP_MARGIN
@@ -166,15 +163,13 @@ def start(runner: Runner, name: str, unit: str) -> None:
 
     :raises InferopsError: when it does not start; the breaker's reason is in the message.
     """
-    paths = layout.Instance(name)
-    os.makedirs(paths.run, mode=0o755, exist_ok=True)
-    write_atomic(os.path.join(paths.run, "asked.json"), json.dumps({"at": time.time()}).encode())
+    force.ask(name)
     check(runner, ["systemctl", "start", unit], f"starting {unit}")
     now = systemd.show(runner, [unit])[unit]
     if now["ActiveState"] not in process.RUNNING:
         raise InferopsError(
             f"{unit} was started and is {now['ActiveState']} ({now['Result']}); "
-            f"see 'systemctl status {unit}' and the newest log in {paths.logs}",
+            f"see 'systemctl status {unit}' and the newest log in {layout.Instance(name).logs}",
             unit=unit,
         )
 
