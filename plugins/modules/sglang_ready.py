@@ -181,6 +181,16 @@ waited_s:
   type: float
   returned: outside of check mode
   sample: 243.6
+cpu_s:
+  description: Seconds of processor time that the waiting cost the host.
+  type: float
+  returned: outside of check mode
+  sample: 0.41
+verdict_at:
+  description: When the verdict was known, in Unix seconds of the host.
+  type: float
+  returned: outside of check mode
+  sample: 1795968474.153
 invocation:
   description: The start that was followed, by systemd's invocation ID.
   type: str

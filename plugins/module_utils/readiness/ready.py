@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
+from .. import procfs
 from ..errors import InferopsError
 from ..files import read_json, write_atomic
 from ..layout import Instance
@@ -21,6 +26,9 @@ from .watch import TIMEOUT, Abandoned, Options, Result, Watch
 
 #: In the instance's folder: what is kept of the last start that served.
 KEPT = "ready.json"
+# How Ansible names a folder that it makes on a host, and a module in one.
+_MADE = re.compile(r"ansible-tmp-[\d.-]+")
+_SENT = re.compile(r"/AnsiballZ_\w+\.py$")
 
 
 def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mark: bool = True) -> dict[str, Any]:
@@ -32,11 +40,15 @@ def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mar
     :raises InferopsError: when it does not become ready; the result holds the diagnosis.
     """
     options.report = _reporter(progress) if progress else None
+    before = {number: signal.signal(number, _leave) for number in (signal.SIGHUP, signal.SIGTERM)}
     try:
         result = Watch(runner, name, options).wait()
     except Abandoned:
         _clean_up(progress)
         raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     told = to_dict(result)
     if mark and result.start is not None:
         told["changed"] = _mark(name, result)
@@ -71,6 +83,8 @@ def to_dict(result: Result) -> dict[str, Any]:
         "soak": None,
         "speculative": None,
         "waited_s": round(result.waited_s, 3),
+        "verdict_at": time.time(),
+        "cpu_s": round(result.cpu_s, 3),
         "findings": list(state.findings),
         "invocation": start.invocation if start else None,
         "log": start.log if start else None,
@@ -178,12 +192,18 @@ def _reporter(path: str) -> Callable[[str], None]:
     return report
 
 
+def _leave(number: int, dummy: object) -> None:
+    """The terminal is gone (a connection without pipelining has one), or someone ends the module."""
+    raise Abandoned(f"ended by {signal.Signals(number).name}: nobody waits for the answer any more")
+
+
 def _clean_up(progress: str) -> None:
-    """Nobody is left to remove the progress file and the folder that was made for it."""
-    if not progress:
-        return
-    for remove, path in ((os.unlink, progress), (os.rmdir, os.path.dirname(progress))):
-        try:
-            remove(path)
-        except OSError:
-            return
+    """Nobody is left to remove what was put on the host for this wait: the progress file and the module itself.
+
+    Without pipelining a module is a file in a folder of its own, and this process was started from it.
+    """
+    leftovers = [progress] if progress else []
+    leftovers += [word for word in procfs.cmdline(os.getpid()) if _SENT.search(word)]
+    for path in leftovers:
+        if _MADE.fullmatch(os.path.basename(os.path.dirname(path))):
+            shutil.rmtree(os.path.dirname(path), ignore_errors=True)

@@ -63,7 +63,7 @@ class Options:
 
 @dataclass
 class Result:
-    """What the wait came to. ``verdict`` is that of ``state``, or ``timeout``."""
+    """What the wait came to. ``verdict`` is that of ``state``, or ``timeout``; ``cpu_s`` is what waiting cost."""
 
     verdict: str
     state: State
@@ -71,6 +71,7 @@ class Result:
     gate: Gate | None
     phases: list[dict[str, Any]]
     waited_s: float
+    cpu_s: float
     stacks: list[str] = field(default_factory=list)
 
 
@@ -83,6 +84,7 @@ class Watch:
         self._options = options
         self._reader = Reader()
         self._began = self._moved = time.monotonic()
+        self._spent = time.process_time()
         self._host_oom = evidence.host_oom_kills()
         self._gpu = evidence.Gpu()
         self._unit = units.Unit("inactive")
@@ -317,7 +319,8 @@ class Watch:
             stacks = evidence.stacks(self._runner, self._processes.members(), self._unit.pid)
         waited = time.monotonic() - self._began
         phases = report.timeline(self._reader.story, self._start)
-        return Result(verdict or state.verdict, state, self._start, self._gate, phases, waited, stacks)
+        spent = time.process_time() - self._spent
+        return Result(verdict or state.verdict, state, self._start, self._gate, phases, waited, spent, stacks)
 
     def _close(self) -> None:
         for fd in self._ends:

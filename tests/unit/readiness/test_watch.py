@@ -191,7 +191,7 @@ def test_the_extension_has_an_end(host: Host) -> None:
 def test_nobody_waits_any_more(host: Host, tmp_path: Path) -> None:
     """The connection is gone: the wait ends, and what was made for it goes too."""
     host.start(start_s=30)
-    folder = tmp_path / "ansible-tmp-1"
+    folder = tmp_path / "ansible-tmp-1795984162.09-22576-175288581614190"
     folder.mkdir()
     reading, writing = os.pipe()
     later(0.7, lambda: os.close(reading))
@@ -201,11 +201,22 @@ def test_nobody_waits_any_more(host: Host, tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+def test_the_terminal_is_gone(host: Host, tmp_path: Path) -> None:
+    host.start(start_s=30)
+    folder = tmp_path / "ansible-tmp-1795984162.09-22576-175288581614190"
+    folder.mkdir()
+    later(0.7, lambda: os.kill(os.getpid(), signal.SIGHUP))
+    with pytest.raises(watch.Abandoned, match="SIGHUP"):
+        ready.wait(host.runner, "demo", Options(), str(folder / "progress"))
+    assert not folder.exists()
+
+
 def test_the_wait_costs_next_to_nothing(host: Host) -> None:
-    """Its own processor time, in looks: it asks systemd once, and sleeps."""
+    """It asks systemd once, and sleeps."""
     host.start(start_s=3)
-    wait(host)
+    told = wait(host)
     assert host.calls == 1
+    assert told["cpu_s"] < told["waited_s"] / 2
 
 
 def test_a_line_on_each_change_of_phase(host: Host, tmp_path: Path) -> None:
