@@ -27,6 +27,12 @@ options:
       - Without it, the checks take about a second for a model of 64 files.
     type: bool
     default: true
+  adopt:
+    description:
+      - Whether a server that someone started by hand on the port of an instance is going to be taken over. It may then
+        hold the port and the GPUs.
+    type: bool
+    default: false
 notes:
   - What cannot be known yet (a build that does not exist has no sources) is marked RV(checks[].deferred), not guessed.
   - All checks are listed in C(docs/preflight.md).
@@ -110,11 +116,21 @@ def main() -> None:
         argument_spec={
             "instances": spec.instances_option(),
             "inside_unit": {"type": "bool", "default": True},
+            "adopt": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     params = module.params
-    adapter.finish(module, lambda: run.preflight(params["instances"], adapter.runner_of(module), params["inside_unit"]))
+
+    def logic() -> dict[str, object]:
+        return run.preflight(
+            params["instances"],
+            adapter.runner_of(module),
+            inside_unit=params["inside_unit"],
+            adopting=params["adopt"],
+        )
+
+    adapter.finish(module, logic)
 
 
 if __name__ == "__main__":

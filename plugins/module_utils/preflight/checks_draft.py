@@ -175,11 +175,19 @@ def draft_lm_head(facts: Facts) -> Result:
         return passed("the draft brings its own lm_head")
     if config.get("draft_vocab_size") is None:
         return passed("the draft has no lm_head and no draft_vocab_size: SGLang lends it the target's")
+    whole = config["draft_vocab_size"] == config.get("vocab_size") and not any("d2t" in name for name in draft.tensors)
+    if whole and (facts.source("draft_class") or {}).get("checks_head"):
+        return passed("the draft has no lm_head, and takes the target's (patch eagle3_draft_lm_head)")
+    cure = (
+        "; the patch eagle3_draft_lm_head makes it borrow the target's, or set draft_vocab_size to null"
+        if whole
+        else ""
+    )
     return failed(
         f"the draft has no lm_head, and its configuration declares draft_vocab_size {config['draft_vocab_size']}: "
         "SGLang "
         "lends the target's head only where that is null, so the head stays random and nothing is accepted (accept "
-        "length 1.00); export the draft with its lm_head",
+        f"length 1.00); export the draft with its lm_head{cure}",
         draft_vocab_size=config["draft_vocab_size"],
         tensors=sorted(draft.tensors)[:20],
     )

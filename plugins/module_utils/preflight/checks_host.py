@@ -31,7 +31,7 @@ def build(facts: Facts) -> Result:
 
 
 def options(facts: Facts) -> Result:
-    if facts.sources is None:
+    if facts.sources is None and not facts.problems:
         return deferred(f"the options are checked against {facts.waiting_for}")
     found = [failed(problem.message, severity=problem.severity, option=problem.option) for problem in facts.problems]
     return found or passed(f"SGLang {facts.release} knows every option")
@@ -80,7 +80,7 @@ def _holders(facts: Facts) -> Iterator[Outcome]:
     own = layout.Instance(facts.name).unit
     for card in facts.cards:
         for process in card["processes"]:
-            if process["unit"] == own:
+            if process["unit"] == own or process["pid"] in facts.host.giving_way:
                 continue
             who = "an orphan: its parent is gone" if process["orphan"] else process["unit"] or "no service"
             yield failed(
@@ -120,7 +120,14 @@ def driver_cuda(facts: Facts) -> Result:
 def port(facts: Facts) -> Result:
     number = facts.instance["port"]
     own = layout.Instance(facts.name).unit
-    others = [owner for owner in facts.host.port_owners if owner["unit"] != own]
+    strangers = [owner for owner in facts.host.port_owners if owner["unit"] != own]
+    others = [owner for owner in strangers if owner["pid"] not in facts.host.giving_way]
+    if strangers and not others:
+        return passed(
+            f"port {number} is held by pid {strangers[0]['pid']}, a server started by hand that gives way (adopt): "
+            f"{strangers[0]['cmd'][:160]}",
+            pid=strangers[0]["pid"],
+        )
     if others:
         owner = others[0]
         return failed(
@@ -211,6 +218,35 @@ def dev_shm(facts: Facts) -> Result:
     return passed(f"/dev/shm has {size // _MIB} MiB")
 
 
+def cuda_majors(facts: Facts) -> Result:
+    """Two in one environment end in ``undefined symbol`` at import, or in the wrong library being loaded first."""
+    majors: dict[str, list[str]] | None = facts.source("cuda_packages")
+    if not majors or not facts.on_gpu:
+        return None
+    if len(majors) > 1:
+        named = "; ".join(f"CUDA {major}: {', '.join(packages[:4])}" for major, packages in sorted(majors.items()))
+        return failed(
+            f"the environment has packages of {len(majors)} CUDA majors ({named}): make it anew from one lock",
+            packages=majors,
+        )
+    return passed(f"every package is for CUDA {next(iter(majors))}")
+
+
+def flashinfer_packages(facts: Facts) -> Result:
+    """flashinfer refuses to be imported beside binaries of another version, which an upgrade in place leaves there."""
+    versions: dict[str, str] | None = facts.source("flashinfer")
+    if not versions or len(versions) < 2:
+        return None
+    plain = {name: text.partition("+")[0] for name, text in versions.items()}
+    if len(set(plain.values())) > 1:
+        return failed(
+            f"flashinfer's packages are of different versions ({', '.join(f'{n} {v}' for n, v in versions.items())}): "
+            "it refuses to be imported; remove flashinfer-cubin and flashinfer-jit-cache, or install the same version",
+            versions=versions,
+        )
+    return passed(f"flashinfer's packages are of one version, {next(iter(plain.values()))}")
+
+
 def cuda_home(facts: Facts) -> Result:
     value = facts.variables.get("CUDA_HOME")
     if not facts.on_gpu or facts.cuda is None:
@@ -267,6 +303,8 @@ TABLE = (
         "cache_folders", ERROR, "Caches lie on a local disk that survives a restart, and can be written", cache_folders
     ),
     Item("dev_shm", ERROR, "`/dev/shm` is large enough for the ranks", dev_shm),
+    Item("cuda_majors", ERROR, "The environment's packages are for one CUDA major", cuda_majors),
+    Item("flashinfer_packages", ERROR, "flashinfer's packages are of one version", flashinfer_packages),
     Item("cuda_home", ERROR, "CUDA_HOME is one existing toolkit", cuda_home),
     Item("compilers", ERROR, "The unit's own PATH finds nvcc, ninja and a C++ compiler", compilers),
     Item("core_dumps", WARNING, "No core dumps where a failing rank would stop everything for minutes", core_dumps),

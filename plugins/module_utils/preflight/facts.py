@@ -20,7 +20,8 @@ class Host:
 
     ``gpus`` is what ``gpu.facts`` returns; sizes are bytes; ``port_owners`` have ``pid``, ``cmd``, ``unit`` and
     ``user``; ``folders`` maps each folder of the unit's environment to its file system and whether it can be written;
-    ``programs`` maps names to where the unit's PATH finds them (``None``: nowhere).
+    ``programs`` maps names to where the unit's PATH finds them (``None``: nowhere). ``giving_way`` are processes of a
+    server that was started by hand, and that this run may take over.
     """
 
     gpus: dict[str, Any] = field(default_factory=lambda: {"gpus": [], "problems": []})
@@ -30,6 +31,7 @@ class Host:
     folders: dict[str, dict[str, Any]] = field(default_factory=dict)
     programs: dict[str, str | None] = field(default_factory=dict)
     cuda_home: dict[str, Any] | None = None
+    giving_way: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Facts:
     target: Model
     draft: Model | None = None
     sources: dict[str, Any] | None = None
+    python: str | None = None
     release: str | None = None
     cuda: str | None = None
     problems: list[Problem] = field(default_factory=list)

@@ -16,12 +16,15 @@ from ..errors import InferopsError
 from ..gpu import facts as gpu_facts
 from ..gpu import holders
 from ..running import Runner
-from ..server import environment, options, render, verdict
+from ..server import adopt, environment, options, options_worker, render, verdict
 from ..server.environment import Environment
+from ..server.options import Problem
 from ..server.spec import IN_PLACE, NEVER
 from . import models, sources_worker
 from .facts import Facts, Host
 
+# Imported so that they travel with the module: a build's interpreter runs them.
+WORKERS = (sources_worker.__name__, options_worker.__name__)
 #: Fields of the server's own configuration whose options are stored under another name by the parser.
 _FIELDS = {
     "tensor_parallel_size": "tp_size",
@@ -32,18 +35,44 @@ _FIELDS = {
 _PROGRAMS = ("nvcc", "ninja", "g++")
 
 
-def gather(instance: Mapping[str, Any], runner: Runner, gpus: Mapping[str, Any]) -> Facts:
-    """Everything that is known of one instance. ``gpus`` is what ``gpu.facts`` says of the host.
+def gather(instance: Mapping[str, Any], runner: Runner, gpus: Mapping[str, Any], adopting: bool) -> Facts:
+    """Everything that is known of one instance.
 
-    :raises InferopsError: when the build's interpreter cannot read its sources.
+    ``gpus`` is what ``gpu.facts`` says of the host; ``adopting``: a server started by hand on its port gives way.
+
+    :raises InferopsError: when the environment's interpreter cannot read its sources.
     """
-    found = environment.find(instance)
+    broken: list[Problem] = []
+    try:
+        found = environment.find(instance, _schema_in_place(instance, runner))
+    except InferopsError as error:
+        found, broken = None, [Problem("python", error.message)]
     facts = described(instance, found)
+    facts.problems += broken
     if found is not None:
         facts.sources = read_sources(facts, found, runner)
         facts.release = facts.sources.get("release") or found.release
+        facts.cuda = found.cuda or facts.sources.get("torch_cuda")
     facts.host = host(facts, gpus)
+    if adopting:
+        facts.host.giving_way = _giving_way(facts)
     return facts
+
+
+def _schema_in_place(instance: Mapping[str, Any], runner: Runner) -> dict[str, Any] | None:
+    """The options of an environment in place that nobody has asked yet; it is asked here, and nothing is kept."""
+    if instance["mode"] != IN_PLACE or environment.kept_schema(instance) is not None:
+        return None
+    variables = {name: str(value) for name, value in instance["env"].items()}
+    return options.dump(runner, instance["python"], variables)
+
+
+def _giving_way(facts: Facts) -> set[int]:
+    """The processes of servers that were started by hand on this instance's port."""
+    found = adopt.strangers(facts.instance["port"], layout.Instance(facts.name).unit)
+    table = procfs.processes()
+    below = [process.pid for server in found for process in procfs.descendants(server.pid, table)]
+    return {*[server.pid for server in found], *below}
 
 
 def described(instance: Mapping[str, Any], found: Environment | None) -> Facts:
@@ -65,6 +94,7 @@ def described(instance: Mapping[str, Any], found: Environment | None) -> Facts:
         variables=variables,
         target=models.read(instance["model_path"], variables),
         draft=models.read(draft, variables, names=True) if draft else None,
+        python=found.python if found is not None else None,
         release=found.release if found is not None else (instance.get("build") or {}).get("release"),
         cuda=found.cuda if found is not None else (instance.get("build") or {}).get("cuda"),
         problems=list(problems),
@@ -97,8 +127,7 @@ def read_sources(facts: Facts, found: Environment, runner: Runner) -> dict[str, 
         "options": facts.options,
         "overlap": facts.variable("SGLANG_ENABLE_SPEC_V2") if facts.before("0.5.11") else None,
     }
-    entry = f"preflight.{sources_worker.__name__.rpartition('.')[2]}:describe"
-    read: dict[str, Any] = interpreter.call(runner, found.python, entry, payload)
+    read: dict[str, Any] = interpreter.call(runner, found.python, "preflight.sources_worker:describe", payload)
     return read
 
 

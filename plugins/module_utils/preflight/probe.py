@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from .. import layout
 from ..running import Runner
-from ..server import environment, render
-from ..server.environment import Environment
+from ..server import render
 from . import probe_worker
 from .check import ERROR, Item, Result, deferred, failed, passed
 from .facts import Facts
@@ -36,9 +35,8 @@ json.dump(space["probe"](given["payload"]), out)
 
 def look(facts: Facts, runner: Runner) -> None:
     """Fill in ``facts.probe``, or ``facts.probe_problem`` with the reason why not."""
-    found = environment.find(facts.instance)
-    facts.probe_problem = _obstacle(facts, found)
-    if facts.probe_problem or found is None:
+    facts.probe_problem = _obstacle(facts)
+    if facts.probe_problem or facts.python is None:
         return
     payload = {
         "imports": [name for name in IMPORTS if facts.on_gpu or name != "flashinfer"],
@@ -47,7 +45,7 @@ def look(facts: Facts, runner: Runner) -> None:
         "nvcc": facts.host.programs.get("nvcc") if facts.on_gpu else None,
         "capability": facts.capability,
     }
-    argv = [*command(facts), found.python, "-I", "-B", "-c", _BOOT]
+    argv = [*command(facts), facts.python, "-I", "-B", "-c", _BOOT]
     done = runner(argv, data=json.dumps({"source": inspect.getsource(probe_worker), "payload": payload}))
     if done.rc != 0:
         said = done.stderr.strip().splitlines() or [f"ended with status {done.rc}"]
@@ -71,8 +69,8 @@ def command(facts: Facts) -> list[str]:
     return ["systemd-run", "--quiet", "--wait", "--pipe", "--collect", *properties, *variables, "--"]
 
 
-def _obstacle(facts: Facts, found: Environment | None) -> str:
-    if found is None:
+def _obstacle(facts: Facts) -> str:
+    if facts.python is None:
         return f"{facts.waiting_for} is not there yet"
     if not os.path.isdir("/run/systemd/system"):
         return "systemd does not run here"

@@ -24,8 +24,11 @@ TABLE: tuple[check.Item, ...] = (
 )
 
 
-def preflight(instances: Sequence[Mapping[str, Any]], runner: Runner, inside_unit: bool) -> dict[str, Any]:
-    """Check every instance. ``inside_unit`` adds the look from inside each unit's settings (some seconds each).
+def preflight(
+    instances: Sequence[Mapping[str, Any]], runner: Runner, *, inside_unit: bool, adopting: bool
+) -> dict[str, Any]:
+    """Check every instance. ``inside_unit`` adds the look from inside each unit's settings (some seconds each);
+    ``adopting``: servers that were started by hand on an instance's port give way.
 
     Returns ``checks`` and ``summary`` (a line for each finding that needs attention).
 
@@ -37,7 +40,7 @@ def preflight(instances: Sequence[Mapping[str, Any]], runner: Runner, inside_uni
     gpus = gather.gpus_of_host(instances, runner)
     found: list[dict[str, Any]] = []
     for instance in instances:
-        facts = gather.gather(instance, runner, gpus)
+        facts = gather.gather(instance, runner, gpus, adopting)
         if inside_unit:
             probe.look(facts, runner)
         found += check.run(TABLE, facts, instance["acknowledge"])

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import sysconfig
 from typing import Any
 
 from .source import facts, interface
@@ -23,7 +25,8 @@ def describe(payload: dict[str, Any]) -> dict[str, Any]:
     ``draft`` (names of architectures, or ``null``), ``algorithm`` (``null`` without speculation), ``options`` (by
     destination) and ``overlap`` (whether the speculative worker runs overlapped; ``null``: not known).
 
-    ``models`` is false where the installed package has no models at all: then nothing can be said of classes.
+    ``torch_cuda``, ``cuda_packages`` and ``flashinfer`` are read from the names of what is installed (see
+    ``installed``). ``models`` is false where the package has no models at all: then nothing can be said of classes.
     """
     sources = Sources(payload.get("root") or _root())
     found: dict[str, Any] = {
@@ -32,6 +35,7 @@ def describe(payload: dict[str, Any]) -> dict[str, Any]:
         "models": sources.path(interface.MODELS) is not None
         or os.path.isdir(os.path.join(sources.root, *interface.MODELS.split("."))),
         "broken": None,
+        **installed(_site_packages()),
     }
     if not found["models"]:
         return found
@@ -40,6 +44,39 @@ def describe(payload: dict[str, Any]) -> dict[str, Any]:
     except SyntaxError as error:
         found["broken"] = f"{error.filename}:{error.lineno}: {error.msg}"
     return found
+
+
+def installed(folder: str) -> dict[str, Any]:
+    """What the names of the installed packages tell: CUDA majors, flashinfer's versions, the CUDA of torch.
+
+    ``nvidia-nccl-cu13`` names its major, and so does a local version (``2.11.0+cu130``).
+    """
+    majors: dict[str, list[str]] = {}
+    flashinfer: dict[str, str] = {}
+    torch_cuda = None
+    for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        match = re.fullmatch(r"(.+)-([^-]+)\.dist-info", entry)
+        if not match:
+            continue
+        name, version = match.group(1).lower().replace("_", "-"), match.group(2)
+        major = re.search(r"-cu(1\d)$", name) or re.search(r"\+cu(1\d)\d", version)
+        if major:
+            majors.setdefault(major.group(1), []).append(f"{name} {version}")
+        if name.startswith("flashinfer-"):
+            flashinfer[name] = version
+        if name == "torch":
+            torch_cuda = _cuda_of_torch(folder)
+    return {"cuda_packages": majors, "flashinfer": flashinfer, "torch_cuda": torch_cuda}
+
+
+def _cuda_of_torch(folder: str) -> str | None:
+    with open(os.path.join(folder, "torch", "version.py"), encoding="utf-8") as stream:
+        match = re.search(r"^cuda\b[^=]*=\s*['\"]([\d.]+)['\"]", stream.read(), re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def _site_packages() -> str:
+    return sysconfig.get_paths()["purelib"]
 
 
 def _root() -> str:
@@ -72,6 +109,7 @@ def _facts(sources: Sources, payload: dict[str, Any]) -> dict[str, Any]:
             found[f"{owner}_interface"] = interface.judge(classes.view(model), needed, classes, owner)
     if draft is not None:
         found["draft_class"]["single_layer_only"] = facts.single_layer_only(draft)
+        found["draft_class"]["checks_head"] = classes.view(draft).has("watch_for_lm_head") is True
         found["draft_class"]["counts_aux_layers"] = facts.counts_aux_layers(sources, draft)
     if target is not None:
         found["captures_before_allreduce"] = _captures(sources, classes, target)

@@ -74,6 +74,17 @@ def test_a_draft_that_may_borrow_the_head_is_no_alarm(llama_folder: Path, tmp_pa
     assert check_llama(llama_folder, draft) == {}
 
 
+def test_the_patch_that_lends_the_head_is_named_where_it_helps_and_known_where_it_is(
+    llama_folder: Path, tmp_path: Path
+) -> None:
+    draft = model_folders.draft(tmp_path / "d", 4096, 128256, 128256, drop=("lm_head.weight",))
+    found = facts(llama(llama_folder, draft), release_tree("0.5.9"))
+    assert "eagle3_draft_lm_head" in named(found)["draft_lm_head"]["message"]
+    assert found.sources is not None
+    found.sources["draft_class"]["checks_head"] = True
+    assert "draft_lm_head" not in named(found)
+
+
 def test_e4_fc_of_another_model(llama_folder: Path, tmp_path: Path) -> None:
     config = model_folders.eagle3_config(4096, 128256, 32000)
     tensors = model_folders.eagle3_tensors(config, target_hidden=2048)

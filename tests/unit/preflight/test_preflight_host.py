@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.gpu import facts as gpu_facts
-from ansible_collections.inferops.sglang.plugins.module_utils.preflight import gather, probe, probe_worker, proxies
+from ansible_collections.inferops.sglang.plugins.module_utils.preflight import (
+    gather,
+    probe,
+    probe_worker,
+    proxies,
+    sources_worker,
+)
 from ansible_collections.inferops.sglang.plugins.module_utils.preflight.facts import Facts
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
 from preflight_samples import GIB, gpus, instance, named, quiet_host, results
@@ -183,6 +189,47 @@ def test_a_port_held_by_somebody_is_named_with_its_owner(llama_folder: Path) -> 
     assert found["evidence"]["pid"] == os.getpid()
     own = [{"pid": 1, "user": "sglang", "unit": "sglang-it.service", "cmd": "python"}]
     assert results(on_gpu(llama_folder, {"port_owners": own}))["port"]["ok"]
+
+
+def test_a_server_started_by_hand_gives_way_where_it_is_to_be_taken_over(llama_folder: Path) -> None:
+    held = gpus(2, "12.0", 96 * GIB)
+    held["gpus"][0]["processes"] = [
+        {"pid": 78, "user": "root", "unit": None, "cmd": "sglang::scheduler", "orphan": False, "memory_used": 1}
+    ]
+    owners = [{"pid": 77, "user": "root", "unit": None, "cmd": "python -m sglang.launch_server"}]
+    host: dict[str, Any] = {"gpus": held, "port_owners": owners}
+    assert set(wrong(llama_folder, host)) == {"gpus_free", "port"}
+    found = results(on_gpu(llama_folder, {**host, "giving_way": {77, 78}}))
+    assert found["port"]["ok"] and "gives way" in found["port"]["message"] and found["gpus_free"]["ok"]
+
+
+def test_f2_f7_packages_that_do_not_go_together(llama_folder: Path, tmp_path: Path) -> None:
+    for name in (
+        "nvidia_nccl_cu13-2.27.5",
+        "torch-2.11.0+cu130",
+        "flashinfer_python-0.6.13",
+        "flashinfer_cubin-0.6.12",
+        "flashinfer_jit_cache-0.6.13+cu129",
+    ):
+        (tmp_path / f"{name}.dist-info").mkdir()
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text("cuda: Optional[str] = '13.0'\nhip = None\n")
+    seen = sources_worker.installed(str(tmp_path))
+    assert seen["torch_cuda"] == "13.0" and set(seen["cuda_packages"]) == {"12", "13"}
+    found = on_gpu(llama_folder)
+    found.sources = {"root": "/x", "models": False, **seen}
+    assert {"cuda_majors", "flashinfer_packages"} <= set(named(found))
+    assert "flashinfer-jit-cache" in named(found)["cuda_majors"]["message"]
+
+
+def test_an_environment_in_place_that_cannot_import_sglang_is_an_error(llama_folder: Path, tmp_path: Path) -> None:
+    described = instance(
+        name="it", model_path=str(llama_folder), mode="in_place", python=sys.executable, gpus=["none"], build=None
+    )
+    described["env"] = {"PYTHONPATH": str(tmp_path)}
+    found = gather.gather(described, run, gpus(0, "", 0), adopting=False)
+    said = named(found)["options"]
+    assert said["severity"] == "error" and "sglang" in said["message"]
 
 
 def test_a_host_without_gpus_is_asked_nothing_about_them(llama_folder: Path) -> None:
