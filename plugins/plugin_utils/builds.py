@@ -83,9 +83,10 @@ def find(lock: str, collection_root: Path, search: Sequence[str] = ()) -> Path:
         if (folder / DESCRIPTION).is_file():
             return folder
     known = shipped(collection_root)
+    looked_in = ", ".join(dict.fromkeys(str(folder) for folder in candidates))
     raise InferopsError(
         f"lock {lock!r} is neither a shipped lock ({', '.join(known) or 'there are none'}) nor a folder with "
-        f"{DESCRIPTION} and {REQUIREMENTS} (looked in {', '.join(str(folder) for folder in candidates)})"
+        f"{DESCRIPTION} and {REQUIREMENTS} (looked in {looked_in})"
         + nearest(lock, known)
     )
 

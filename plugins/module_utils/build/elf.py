@@ -10,6 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 _SHT_DYNAMIC = 6
@@ -21,7 +23,7 @@ _DYNAMIC = struct.Struct("<qQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
-class NotElf(ValueError):
+class NotElf(Exception):
     """The file is no 64-bit little-endian ELF file with section headers."""
 
 
@@ -43,16 +45,19 @@ def read(path: str) -> Library:
     :raises NotElf: for any other file.
     :raises OSError: when the file cannot be read.
     """
+    with image_of(path) as image:
+        return _parse(path, image)
+
+
+@contextmanager
+def image_of(path: str) -> Iterator[mmap.mmap]:
+    """The file as memory; whatever goes wrong with its layout while it is read becomes ``NotElf``."""
     with open(path, "rb") as stream:
         try:
-            image = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError as error:
-            raise NotElf(f"{path} is empty") from error
-    with image:
-        try:
-            return _parse(path, image)
-        except (struct.error, IndexError) as error:
-            raise NotElf(f"{path} is cut short or damaged: {error}") from error
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as image:
+                yield image
+        except (struct.error, IndexError, ValueError) as error:
+            raise NotElf(f"{path} is empty, cut short or damaged: {error}") from error
 
 
 def is_elf(path: str) -> bool:
@@ -80,19 +85,34 @@ def demangle(symbol: str) -> str:
     return "::".join(parts) or symbol
 
 
-def _parse(path: str, image: mmap.mmap) -> Library:
+def places(path: str, image: mmap.mmap, name: str) -> list[tuple[int, int]]:
+    """Where in the file the sections with this name lie: offset and size.
+
+    :raises NotElf: when the file is no library.
+    """
+    sections = _sections(path, image)
+    (index,) = struct.unpack_from("<H", image, 0x3E)
+    names = image[sections[index][4] : sections[index][4] + sections[index][5]]
+    return [(section[4], section[5]) for section in sections if _text(names, section[0]) == name]
+
+
+def _sections(path: str, image: mmap.mmap) -> list[tuple[int, ...]]:
     if image[:6] != b"\x7fELF\x02\x01":
         raise NotElf(f"{path} is no 64-bit little-endian ELF file")
     (offset,) = struct.unpack_from("<Q", image, 0x28)
     entry_size, count = struct.unpack_from("<HH", image, 0x3A)
     if not offset or entry_size != _SECTION.size:
         raise NotElf(f"{path} has no section headers")
-    sections = [_SECTION.unpack_from(image, offset + index * entry_size) for index in range(count)]
+    return [_SECTION.unpack_from(image, offset + index * entry_size) for index in range(count)]
+
+
+def _parse(path: str, image: mmap.mmap) -> Library:
     needed: list[str] = []
     runpath: list[str] = []
     soname = os.path.basename(path)
     defined: set[str] = set()
     undefined: set[str] = set()
+    sections = _sections(path, image)
     for section in sections:
         kind, start, size, link = section[1], section[4], section[5], section[6]
         if kind not in (_SHT_DYNAMIC, _SHT_DYNSYM):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..running import Runner
@@ -174,28 +174,43 @@ def torch_cuda(lock: Mapping[str, Any], torch: Mapping[str, Any] | None) -> list
     return [_check("cuda:torch", wrong, f"torch {torch['version']} is built for {_for_cuda(torch['cuda'])}")]
 
 
-def architectures(torch: Mapping[str, Any] | None, capabilities: Sequence[str]) -> list[Check]:
+def torch_architectures(torch: Mapping[str, Any] | None, capabilities: Sequence[str]) -> list[Check]:
     """torch has kernels for each compute capability, compiled for it or as PTX of an older one."""
     if torch is None or torch["cuda"] is None:
         return []
-    listed = torch["arch_list"]
-    return [
-        _check(
-            f"arch:{capability}",
-            ""
-            if runs_on(listed, capability)
-            else f"torch has no code for capability {capability}: {', '.join(listed)}",
-            f"in torch's list: {', '.join(listed)}",
-        )
-        for capability in capabilities
-    ]
+    listed = ", ".join(torch["arch_list"])
+    checks = []
+    for capability in capabilities:
+        wrong = "" if runs_on(torch["arch_list"], capability) else f"torch has no code for capability {capability}: "
+        checks.append(_check(f"arch:torch:{capability}", wrong and wrong + listed, listed))
+    return checks
 
 
-def runs_on(listed: Sequence[str], capability: str) -> bool:
+def kernel_architectures(code: Mapping[str, Collection[str]], capabilities: Sequence[str]) -> list[Check]:
+    """The kernel package has code for each compute capability in the libraries that every server loads.
+
+    ``code`` is what each library holds. The others serve single features (an attention backend): those that do not
+    serve the card are named, and that is no error.
+    """
+    always = {name: held for name, held in code.items() if "common_ops" in name} or dict(code)
+    checks = []
+    for capability in capabilities if code else ():
+        silent = sorted(name for name, held in code.items() if held and not runs_on(held, capability))
+        listed = ", ".join(sorted({name for held in always.values() for name in held}))
+        wrong = ""
+        if not any(runs_on(held, capability) for held in always.values()):
+            wrong = f"the kernel package has no code for capability {capability} (it has {listed or 'none at all'})"
+        right = f"no code in {', '.join(silent)}: what needs them cannot run" if silent else "in every library"
+        checks.append(_check(f"arch:sgl_kernel:{capability}", wrong, right))
+    return checks
+
+
+def runs_on(listed: Iterable[str], capability: str) -> bool:
     """Whether one of the architectures (``sm_90``, ``compute_90``, ``sm_120a``) serves a capability (``12.0``).
 
-    Binary code serves the same major version with the same or a higher minor one; code with a suffix serves exactly
-    its own; PTX serves everything newer (CUDA C++ Programming Guide, "Compute Capabilities").
+    Binary code, and PTX with the suffix "f", serves the same major version with the same or a higher minor one; code
+    with the suffix "a" serves exactly its own; PTX serves everything newer (CUDA C++ Programming Guide, "Compute
+    Capabilities").
     """
     wanted = tuple(int(part) for part in capability.split("."))
     for name in listed:
@@ -207,9 +222,7 @@ def runs_on(listed: Sequence[str], capability: str) -> bool:
             return True
         if match.group(4) == "a":
             continue
-        if match.group(1) == "sm" and has[0] == wanted[0] and has <= wanted:
-            return True
-        if match.group(1) == "compute" and has <= wanted:
+        if has <= wanted and (has[0] == wanted[0] or (match.group(1) == "compute" and not match.group(4))):
             return True
     return False
 

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import InferopsError
 from ..interpreter import call
 from ..running import Runner
-from . import abi, fit, installed, proof_worker
+from . import abi, fatbin, fit, installed, proof_worker
 
 #: Checks that no waiver excuses. A patched module is named in full, so a lock may excuse one that needs a GPU.
 HARD = frozenset(
@@ -67,7 +67,8 @@ def prove(
     imported, torch, options = _imports(runner, python, list(dict.fromkeys(modules)), lock["environment"])
     checks += imported
     checks += fit.torch_cuda(lock, torch)
-    checks += fit.architectures(torch, capabilities)
+    checks += fit.torch_architectures(torch, capabilities)
+    checks += fit.kernel_architectures(_device_code(packages), capabilities)
     checks += _abi(python, packages, found)
     return judged(checks, lock["waivers"]), options
 
@@ -162,6 +163,12 @@ def telling_line(error: str) -> str:
             if sign in line:
                 return line
     return lines[0] if lines else error
+
+
+def _device_code(packages: str) -> dict[str, set[str]]:
+    """What each library of the kernel package holds for which architecture."""
+    libraries = abi.extensions(packages, ["sgl_kernel"])
+    return {os.path.relpath(path, packages): fatbin.architectures(path) for path in libraries}
 
 
 def _abi(python: str, packages: str, found: Sequence[installed.Distribution]) -> list[dict[str, Any]]:

@@ -123,7 +123,7 @@ def said(done: Completed, hidden: Iterable[str] = ()) -> str:
     for secret in hidden:
         text = text.replace(secret, "********")
     lines = [re.sub(r"^[^\x00-\x7f\s]*\s*[^\x00-\x7f]*", "", line.strip()).strip() for line in text.splitlines()]
-    return " ".join(line for line in lines if line)
+    return " ".join(line for line in lines if line and not line.startswith("Using Python"))
 
 
 def _unpack(wheel: str, target: str) -> None:

@@ -121,6 +121,12 @@ def test_torch_for_another_cuda_is_named() -> None:
         ("sm_90a", "9.0", True),
         ("sm_90a", "12.0", False),
         ("sm_100a", "10.3", False),
+        ("sm_100f", "10.3", True),
+        ("sm_120f", "12.0", True),
+        ("sm_100f", "12.0", False),
+        ("compute_100f", "12.0", False),
+        ("compute_90a", "9.0", True),
+        ("compute_90a", "12.0", False),
         ("sm_121", "12.0", False),
         ("compute_121", "12.0", False),
         ("", "9.0", False),
@@ -128,6 +134,26 @@ def test_torch_for_another_cuda_is_named() -> None:
 )
 def test_which_code_serves_which_card(listed: str, capability: str, serves: bool) -> None:
     assert fit.runs_on(listed.split(), capability) is serves
+
+
+def test_a_kernel_package_without_code_for_the_card_is_named() -> None:
+    code = {
+        "sgl_kernel/sm100/common_ops.abi3.so": {"sm_90", "sm_100f"},
+        "sgl_kernel/flash_ops.abi3.so": {"sm_80", "sm_90a"},
+        "sgl_kernel/helper.so": set(),
+    }
+    checks = {check["name"]: check for check in fit.kernel_architectures(code, ["12.0", "10.3"])}
+    assert not checks["arch:sgl_kernel:12.0"]["ok"] and "sm_100f, sm_90" in checks["arch:sgl_kernel:12.0"]["detail"]
+    assert checks["arch:sgl_kernel:10.3"]["ok"]
+    assert "sgl_kernel/flash_ops.abi3.so: what needs" in checks["arch:sgl_kernel:10.3"]["detail"]
+    assert fit.kernel_architectures({}, ["12.0"]) == [], "a stand-in for the CPU has no libraries"
+
+
+def test_torch_without_code_for_the_card_is_named() -> None:
+    torch = {"version": "2.9.1", "cuda": "13.0", "arch_list": ["sm_90", "sm_100"]}
+    [check] = fit.torch_architectures(torch, ["12.0"])
+    assert (check["name"], check["ok"]) == ("arch:torch:12.0", False) and "sm_90, sm_100" in check["detail"]
+    assert fit.torch_architectures({**torch, "cuda": None}, ["12.0"]) == []
 
 
 @pytest.mark.index
