@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+TYPE_CHECKING = False  # see files.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
 
 
 class InferopsError(Exception):

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
-from typing import Any
 
 from .errors import InferopsError
+
+TYPE_CHECKING = False  # importing typing for annotations alone would cost a plan that changes nothing a tenth of itself
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def read_bytes(path: str) -> bytes | None:
@@ -73,6 +75,8 @@ def write_atomic(path: str, data: bytes, mode: int = 0o644, uid: int | None = No
     The file gets its mode and owner before it has its name, so a secret is never readable in between. A hard link
     or symbolic link at ``path`` is replaced, never written through.
     """
+    import tempfile  # 8 ms, which a run that writes nothing need not spend
+
     folder = os.path.dirname(path) or "."
     fd, temporary = tempfile.mkstemp(prefix="." + os.path.basename(path) + ".", dir=folder)
     try:

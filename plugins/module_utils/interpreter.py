@@ -22,11 +22,12 @@ _PACKAGE = "ansible_collections.inferops.sglang.plugins.module_utils"
 
 # The result leaves through a copy of standard output: what imports print must not mix with it.
 _BOOT = """
-import importlib, json, os, sys
+import json, os, sys
 out = os.fdopen(os.dup(1), "w"); os.dup2(2, 1)
 sys.path.insert(0, sys.argv[1])
 name, function = sys.argv[2].split(":")
-value = getattr(importlib.import_module(name), function)(json.load(sys.stdin))
+__import__(name)
+value = getattr(sys.modules[name], function)(json.load(sys.stdin))
 json.dump(value, out)
 """
 

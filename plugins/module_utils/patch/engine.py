@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import InferopsError
 from ..interpreter import call
 from ..running import Runner
-from . import worker as worker  # must travel with a module: the build's interpreter imports it
+from . import worker
 
 
 def apply_in_build(
@@ -34,7 +34,7 @@ def plan_in_build(
     :raises InferopsError: as ``apply_in_build`` does.
     """
     request = {"root": site_packages, "release": release, "definitions": definitions, "state": "present"}
-    return _patches(call(runner, python, "patch.worker:plan", request), site_packages)
+    return _patches(worker.unchanged(request) or call(runner, python, "patch.worker:plan", request), site_packages)
 
 
 def _patches(answer: dict[str, Any], place: str) -> list[dict[str, Any]]:

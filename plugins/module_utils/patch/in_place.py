@@ -15,7 +15,7 @@ from ..errors import InferopsError
 from ..files import read_json
 from ..interpreter import call
 from ..running import Runner, check
-from . import worker as worker  # must travel with a module: the environment's interpreter imports it
+from . import worker
 from .reference import dist_info
 from .store import IN_GIT, IN_SITE_PACKAGES
 
@@ -53,7 +53,7 @@ def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
         "pristine": wish.pristine,
         "packages": _packages(wish.definitions),
     }
-    answer = call(runner, python, "patch.worker:plan", request)
+    answer = worker.unchanged(request) or call(runner, python, "patch.worker:plan", request)
     scratch = tempfile.mkdtemp(prefix="inferops-") if git and answer["pristine_wanted"] else None
     try:
         if scratch:
@@ -90,7 +90,7 @@ def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
         ],
         "release": answer["release"],
         "patches": answer["patches"],
-        "integrity": call(runner, python, "patch.worker:integrity", request),
+        "integrity": worker.integrity(request),
     }
 
 
@@ -114,7 +114,8 @@ def _locate(runner: Runner, wish: Wish) -> tuple[str, dict[str, str]]:
         raise InferopsError(
             f"{target} is neither a folder nor a program; give a source root or the python of an environment"
         )
-    roots = call(runner, target, "patch.worker:locate", packages)
+    beside = _root_beside(target)
+    roots = dict.fromkeys(packages, beside) if beside else call(runner, target, "patch.worker:locate", packages)
     if "sglang" not in roots:
         raise InferopsError(f"{target} does not find a package sglang; is this the python that the server runs with?")
     return target, roots
@@ -127,6 +128,16 @@ def _python_beside(root: str) -> str:
     if os.path.basename(os.path.abspath(root)) in ("site-packages", "dist-packages") and os.access(python, os.X_OK):
         return python
     return sys.executable
+
+
+def _root_beside(python: str) -> str | None:
+    """The ``site-packages`` of a virtual environment by its interpreter, if all of SGLang lies there."""
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(python)))
+    if not os.path.exists(os.path.join(prefix, "pyvenv.cfg")):
+        return None
+    found = [os.path.join(prefix, "lib", name, "site-packages") for name in os.listdir(os.path.join(prefix, "lib"))]
+    found = [root for root in found if os.path.isdir(os.path.join(root, "sglang"))]
+    return found[0] if len(found) == 1 else None
 
 
 def _packages(definitions: list[dict[str, Any]]) -> dict[str, str]:

@@ -1,6 +1,8 @@
 # Copyright: (c) 2026, the inferops.sglang authors
 # BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
-"""What runs in the environment's own Python (``interpreter.call``): plan and apply, in JSON values.
+"""Plan and apply, in JSON values: what runs in the environment's own Python (``interpreter.call``).
+
+``unchanged`` and ``integrity`` parse nothing, so they run in any Python, and need no process of their own.
 
 A request::
 
@@ -42,7 +44,7 @@ def plan(request: dict[str, Any]) -> dict[str, Any]:
     """What ``apply`` would do, without writing anything."""
     try:
         store = _store(request)
-        return _unchanged(request, store) or _answer(_planned(request, store), store)
+        return _settled(request, store) or _answer(_planned(request, store), store)
     except InferopsError as error:
         return _failure(error)
 
@@ -51,7 +53,7 @@ def apply(request: dict[str, Any]) -> dict[str, Any]:
     """Bring the patches in or out: all of them, or none."""
     try:
         store = _store(request)
-        answer = _unchanged(request, store)
+        answer = _settled(request, store)
         if answer:
             return answer
         from .commit import locked, write
@@ -87,7 +89,12 @@ def _store(request: dict[str, Any]) -> Store:
     return Store(request.get("store") or os.path.join(root, IN_SITE_PACKAGES))
 
 
-def _unchanged(request: dict[str, Any], store: Store) -> dict[str, Any] | None:
+def unchanged(request: dict[str, Any]) -> dict[str, Any] | None:
+    """The answer of ``plan`` where hashes alone can tell that there is nothing to do; else ``None``."""
+    return _settled(request, _store(request))
+
+
+def _settled(request: dict[str, Any], store: Store) -> dict[str, Any] | None:
     """The answer for a tree in which every patch that is asked for is as the last run left it; else ``None``."""
     from ..files import read_bytes, sha256
     from .fingerprint import digest
