@@ -64,7 +64,8 @@ class ActionModule(ActionBase):
         def change(kept: dict[str, Any]) -> dict[str, Any]:
             return rollout.mark(kept, unit, state, time.time(), note, args["figures"])
 
-        return rollout_file.update(path, change), True
+        # a note of what was done elsewhere is no change
+        return rollout_file.update(path, change), False
 
 
 def described(name: str, variables: Mapping[str, Any], gateway: str) -> dict[str, Any]:
