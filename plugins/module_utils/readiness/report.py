@@ -99,6 +99,8 @@ def timeline(story: Story, start: Start | None) -> list[dict[str, Any]]:
     zero = entered[ordered[0]]
     if start is not None and start.started_at is not None:
         zero = min(zero, local_clock(start.started_at))
+        entered[ms.IMPORT] = zero
+        ordered.insert(0, ms.IMPORT)
     ends = [entered[phase] for phase in ordered[1:]]
     return [
         {
