@@ -30,6 +30,9 @@ _UNKNOWN = 10
 _GIVES_WAY = frozenset({"nccl_error", "dist_timeout"})
 _DEATHS = frozenset({"child_exit", "rank_dead", "child_sigkill"})
 _SIGKILL = -9
+# Code that runs before a server's arguments are printed, and only after that.
+_BEFORE = re.compile(r"prepare_server_args|launch_server\.py\", line \d+, in <module>|<frozen runpy>")
+_AFTER = re.compile(r"in run_server|in launch_server\b|_launch_subprocesses|spawn_main|_bootstrap_inner")
 _FOREIGN = re.compile(r"Process \d+ has ([\d.]+) ([GM])iB memory in use")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
 # The share of a card from which on another process, and not this server, is to blame for a full card; and how much
@@ -111,7 +114,22 @@ def _earliest(causes: list[Cause]) -> Cause | None:
 def _accusations(story: Story) -> list[Cause]:
     handled = {id(raised.after) for raised in story.raised if raised.after is not None}
     tails = [raised for raised in story.raised if id(raised) not in handled and not raised.harmless]
-    return [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in tails]
+    found = [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in tails]
+    return [cause for cause in found if cause.piece.number >= _latest_start(story, tails)]
+
+
+def _latest_start(story: Story, tails: list[Raised]) -> int:
+    """Where a start begins that died before it said a word, in a log that holds an earlier one: its line, or 0.
+
+    What fails while the arguments are read, after the arguments of a start were printed, belongs to another start.
+    """
+    if story.begun is None or not story.over:
+        return 0
+    early = [
+        raised.opened.number for raised in tails if _BEFORE.search(raised.through) and not _AFTER.search(raised.through)
+    ]
+    early += [hit.piece.number for hit in story.hits if hit.signature.category == "unknown_option"]
+    return max((number for number in early if number > story.begun.number), default=0)
 
 
 def _of_hit(hit: Hit) -> Cause:

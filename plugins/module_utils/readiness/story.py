@@ -61,6 +61,7 @@ class Story:
     stop: Piece | None = None
     forced: Piece | None = None
     sigquit: Piece | None = None
+    begun: Piece | None = None
     ready: Piece | None = None
     over: bool = False
     last: Piece | None = None
@@ -173,6 +174,7 @@ class Story:
             elif phase in (ms.WEIGHTS, ms.WEIGHTS_DRAFT):
                 self._phase[rank] = ms.KV_POOL_DRAFT if self._pools.get(rank) else ms.KV_POOL
         if phase == ms.ARGS:
+            self.begun = self.begun or piece
             self._read_arguments(piece.message)
         elif phase == ms.SERVING:
             self.ready = self.ready or piece
@@ -281,7 +283,7 @@ class Reader:
     """Feeds a story with the bytes of a log, and begins a new one where the file holds an earlier start too.
 
     ``began_at``: records before this moment (log time) belong to earlier starts. Without it, a second
-    ``server_args=`` after the end of a server is taken for a new start.
+    ``server_args=``, when the ranks of a first one have come up or a server has ended, is taken for a new start.
     """
 
     def __init__(self, began_at: float | None = None) -> None:
@@ -315,4 +317,5 @@ class Reader:
             self._began_at = None
             return True
         first_words = piece.record and not piece.rank and piece.message.startswith("server_args=")
-        return first_words and self.story.over and bool(self.story.arguments)
+        went_on = self.story.over or any(ms.DIST_INIT in reached for reached in self.story.ranks.values())
+        return first_words and went_on and bool(self.story.arguments)

@@ -131,3 +131,31 @@ def a_last_word_that_nobody_knows() -> Wanted:
     log.raw("libfoo: fatal: the flux capacitor is not there")
     log.say("kill_process_tree called: parent_pid=1, include_parent=False, pid=2")
     return Wanted(log, line, "unknown", unit="dead:exit=1")
+
+
+@variant
+def a_start_after_one_that_ended_without_a_word() -> Wanted:
+    log = Log("0.5.15").ready().batch().later(3600)
+    log.arguments().dist()
+    line = log.hit("ModuleNotFoundError: No module named 'xgrammar'")
+    return Wanted(log.sigquit(), line, "python_module_missing", phase="weights")
+
+
+@variant
+def a_start_that_dies_at_import_after_one_that_failed() -> Wanted:
+    log = Log("0.5.9").arguments().dist()
+    log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.")
+    log.sigquit()
+    imports = (("sglang/launch_server.py", 7, "<module>", "from sglang.srt.server_args import prepare_server_args"),)
+    line = log.bare("ImportError: /x/common_ops.abi3.so: undefined symbol: _ZN3c104cuda", base=imports)
+    return Wanted(log, line, "kernel_wheel_torch_abi", unit="dead:exit=1")
+
+
+@variant
+def a_start_with_a_wrong_option_after_one_that_failed() -> Wanted:
+    log = Log("0.5.9").arguments().dist()
+    log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.")
+    log.sigquit().raw("usage: launch_server.py [-h]")
+    line = log.lines
+    log.raw("launch_server.py: error: unrecognized arguments: --tp-sizes=8")
+    return Wanted(log, line, "unknown_option", unit="dead:exit=2")
