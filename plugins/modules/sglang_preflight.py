@@ -16,7 +16,7 @@ description:
   - A second part looks from inside the unit's settings (user, PATH, limits, sandbox), by a transient unit with
     the same ones. It imports and compiles, and creates no CUDA context.
   - It fails on a finding of severity C(error) unless the instance names it under C(acknowledge).
-author: The inferops.sglang authors
+author: The inferops.sglang authors (@inferops)
 extends_documentation_fragment:
   - inferops.sglang.attributes.reader
   - inferops.sglang.instance
