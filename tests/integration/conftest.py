@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,8 @@ class Run:
 Play = Callable[..., Run]
 
 
-@pytest.fixture
-def play(request: pytest.FixtureRequest) -> Iterator[Play]:
+@pytest.fixture(scope="module")
+def play(request: pytest.FixtureRequest) -> Play:
     """Runs a playbook: ``play("playbooks/deploy.yml", inventory="inventories/sandbox", check=True, key=value…)``."""
     count = 0
 
@@ -68,7 +68,7 @@ def play(request: pytest.FixtureRequest) -> Iterator[Play]:
     ) -> Run:
         nonlocal count
         count += 1
-        folder = OUTPUT / request.node.name / str(count)
+        folder = OUTPUT / Path(request.node.name).stem / str(count)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         options = f"--limit {limit}" if limit else ""
@@ -90,4 +90,4 @@ def play(request: pytest.FixtureRequest) -> Iterator[Play]:
             text = stream.read()
         return Run(done.status, done.stats or {}, list(done.events), text, folder / "artifacts")
 
-    yield run
+    return run
