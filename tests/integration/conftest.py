@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +75,8 @@ def play(request: pytest.FixtureRequest) -> Play:
         options = f"--limit {limit}" if limit else ""
         if check:
             options += " --check --diff"
-        environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": os.environ["PATH"]}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": path}
         done = ansible_runner.run(
             private_data_dir=str(folder),
             project_dir=str(ROOT),
