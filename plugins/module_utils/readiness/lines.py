@@ -139,7 +139,7 @@ def torch_stamp(message: str, year_of: float) -> float | None:
         return None
 
 
-def bar(message: str) -> Bar | None:
+def progress_bar(message: str) -> Bar | None:
     """The progress bar in a piece, if it is one."""
     if "%" not in message or "/" not in message:
         return None

@@ -56,9 +56,9 @@ def doing(story: Story, gate: Gate | None = None) -> str:
     words = _WORDS[story.phase]
     if story.jit is not None:
         words += ", compiling kernels"
-    bar = story.bar
-    if bar is not None and story.phase in _BARS and bar.done < bar.total:
-        words += f" {bar.percent} % ({bar.done}/{bar.total}"
+    drawn = story.drawn
+    if drawn is not None and story.phase in _BARS and drawn.done < drawn.total:
+        words += f" {drawn.percent} % ({drawn.done}/{drawn.total}"
         slowest = _behind(story)
         words += f", slowest {slowest})" if slowest else ")"
     if gate is not None and gate.first is not None:

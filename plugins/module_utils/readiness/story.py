@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from . import milestones as ms
 from . import signatures as sig
-from .lines import Bar, Piece, Splitter, bar, torch_stamp
+from .lines import Bar, Piece, Splitter, progress_bar, torch_stamp
 from .tracebacks import Raised, Tracebacks
 
 _ARGUMENT = r"\b{0}'?[=:] ?(?P<value>'(?:[^'\\]|\\.)*'|[^,)}}]+)"
@@ -67,7 +67,7 @@ class Story:
     last: Piece | None = None
     last_stamp: float | None = None
     alive_at: float | None = None
-    bar: Bar | None = None
+    drawn: Bar | None = None
     bar_piece: Piece | None = None
     jit: Piece | None = None
     registered_none: Piece | None = None
@@ -140,12 +140,12 @@ class Story:
 
     def progress(self, piece: Piece) -> bool:
         """Note a progress bar, complete or still being drawn; true if the piece is one."""
-        found = bar(piece.message) if not piece.record else None
+        found = progress_bar(piece.message) if not piece.record else None
         if found is None:
             return False
-        if self.bar is None or found.total != self.bar.total or found.elapsed < self.bar.elapsed:
+        if self.drawn is None or found.total != self.drawn.total or found.elapsed < self.drawn.elapsed:
             self._bar_began = self.last_stamp
-        self.bar, self.bar_piece = found, piece
+        self.drawn, self.bar_piece = found, piece
         if self._bar_began is not None:
             self.alive_at = max(self.alive_at or 0.0, self._bar_began + found.elapsed)
         self.unhealthy.clear()
@@ -261,7 +261,7 @@ class Story:
         elif sig.JIT.search(message):
             self.jit = piece
         if sig.REGISTERED_NONE.search(message) and self.registered_none is None:
-            unfinished = self.bar is not None and self.bar.done < self.bar.total
+            unfinished = self.drawn is not None and self.drawn.done < self.drawn.total
             self.registered_none = piece if unfinished else None
         gloo = sig.GLOO_CONNECTED.match(message)
         if gloo:

@@ -259,9 +259,9 @@ def _starting(story: Story) -> State:
 
 def _moving(story: Story) -> Piece | None:
     """The line that shows the progress: the bar, when it is the last thing that was printed."""
-    bar, last = story.bar_piece, story.last
-    if bar is not None and (last is None or bar.number >= last.number):
-        return bar
+    drawn, last = story.bar_piece, story.last
+    if drawn is not None and (last is None or drawn.number >= last.number):
+        return drawn
     return last
 
 
@@ -318,7 +318,13 @@ def _matrix(story: Story) -> dict[str, dict[str, str]]:
 
 
 def _bar(story: Story) -> dict[str, Any] | None:
-    bar = story.bar
-    if bar is None or story.ready is not None:
+    drawn = story.drawn
+    if drawn is None or story.ready is not None:
         return None
-    return {"label": bar.label, "done": bar.done, "total": bar.total, "percent": bar.percent, "eta_s": bar.left}
+    return {
+        "label": drawn.label,
+        "done": drawn.done,
+        "total": drawn.total,
+        "percent": drawn.percent,
+        "eta_s": drawn.left,
+    }

@@ -93,7 +93,7 @@ def test_byte_by_byte() -> None:
     reader = Reader()
     for byte in path.read_bytes():
         reader.feed(bytes([byte]))
-    assert reader.story.bar is not None and (reader.story.bar.done, reader.story.bar.total) == (9780, 16384)
+    assert reader.story.drawn is not None and (reader.story.drawn.done, reader.story.drawn.total) == (9780, 16384)
 
 
 def test_an_append_mode_log_needs_no_start_time() -> None:
