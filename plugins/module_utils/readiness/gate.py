@@ -80,6 +80,14 @@ class Gate:
     def accept_length(self) -> float | None:
         return self.sampled.accept_length if self.sampled is not None else None
 
+    @property
+    def doing(self) -> str:
+        """What is being asked for, in words."""
+        step = self._step()
+        if step == "soak":
+            return f"soak, {len(self.soaked)} of {self._soak} came back"
+        return {"greedy": "one token of each rank", "sampled": "a sampled request"}.get(step, "generates")
+
     def due(self) -> float:
         """When the next request is to be sent, on the monotonic clock."""
         waiting = self._probe is not None or not self.begun or self._step() == "" or self.failure

@@ -62,7 +62,7 @@ def doing(story: Story, gate: Gate | None = None) -> str:
         slowest = _behind(story)
         words += f", slowest {slowest})" if slowest else ")"
     if gate is not None and gate.first is not None:
-        words = "sampled request" if gate.sampled is None and not gate.passed else f"soak {len(gate.soaked)}"
+        words = gate.doing
     return words
 
 
