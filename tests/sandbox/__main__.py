@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from . import container, controller, host, image, models, network, records, settings, ssh, wheelhouse
+from . import compare, container, controller, host, image, models, network, records, settings, ssh, wheelhouse
 from .files import remove_tree
 from .shell import SandboxError, say
 
@@ -100,6 +100,15 @@ def _limit(options: argparse.Namespace) -> int:
     return 0
 
 
+def _compare(options: argparse.Namespace) -> int:
+    records.require(options.name)
+    rows = compare.compare(options.name, options.port)
+    for row in rows:
+        verdict = "same" if row["got"] == row["wanted"] else f"DIFFERENT: {row['got']} instead of {row['wanted']}"
+        print(f"{row['prompt']!r}: {verdict} (accept length {row['accept_length']})")
+    return 0 if all(row["got"] == row["wanted"] for row in rows) else 1
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m tests.sandbox", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -143,6 +152,11 @@ def _parser() -> argparse.ArgumentParser:
     limit.add_argument("name")
     limit.add_argument("size", help="bytes, or max")
     limit.set_defaults(run=_limit)
+
+    greedy = commands.add_parser("compare", help="a server's greedy tokens with those of transformers")
+    greedy.add_argument("name")
+    greedy.add_argument("port", nargs="?", type=int, default=30000)
+    greedy.set_defaults(run=_compare)
     return parser
 
 

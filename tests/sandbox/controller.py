@@ -27,8 +27,8 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _MARKER = Path("/run/systemd/made-by-inferops-sandbox")
 
 
-#: Every systemd takes seven or eight of them, and they are counted for the whole machine: 128, the usual limit, are used
-#: up by 17 hosts, and further ones do not come up.
+#: Every systemd takes seven or eight of them, counted for the whole machine: 17 hosts use up the usual 128, and further
+#: ones would not come up.
 _INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 _INOTIFY_WANTED = 1024
 #: The limit as it was before us.
