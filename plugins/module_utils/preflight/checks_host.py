@@ -143,7 +143,7 @@ def port(facts: Facts) -> Result:
 def proxy(facts: Facts) -> Result:
     """The server asks itself for a first token through HTTP, at the address that it is bound to, as it is written."""
     host = str(facts.instance["host"])
-    through = proxies.used(facts.variables, host)
+    through = proxies.used({**(facts.probe or {}).get("proxies", {}), **facts.variables}, host)
     if through is None:
         return passed("no proxy comes between the server and its own address")
     name, value = through

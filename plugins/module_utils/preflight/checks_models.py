@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ..errors import nearest
 from . import models
+from .calibration import Measured
 from .check import ERROR, WARNING, Item, Outcome, Result, deferred, failed, passed
 from .facts import Facts, is_mla
 from .models import Model
@@ -128,6 +130,12 @@ def gpu_memory(facts: Facts) -> Result:
         "draft_bytes": int(draft),
         "kv_bytes_per_token": kv_bytes(facts),
     }
+    if _shrinks(facts):
+        return passed(
+            f"the files hold {weights / _GIB:.1f} GiB for each rank, and are made smaller while they are loaded "
+            "(quantization, or a shorter dtype): whether that fits is not known",
+            **evidence,
+        )
     needs = f"each rank holds {weights / _GIB:.1f} GiB of weights" + (
         f" and {draft / _GIB:.1f} GiB of the draft's" if draft else ""
     )
@@ -138,14 +146,39 @@ def gpu_memory(facts: Facts) -> Result:
             **evidence,
         )
     fraction = facts.options.get("mem_fraction_static")
-    low = (weights + draft) / total
-    if fraction is not None and float(fraction) * total <= weights:
+    # before 0.5.14 the draft's weights were not counted against the fraction
+    counted = weights + (0 if facts.before("0.5.14") else draft)
+    if fraction is not None and float(fraction) * total <= counted:
         return failed(
             f"{needs}, and mem_fraction_static={fraction} leaves {float(fraction) * total / _GIB:.1f} GiB for weights "
-            f"and KV cache: it must be above {low:.2f}",
+            f"and KV cache: it must be above {counted / total:.2f}",
             **evidence,
         )
-    return passed(_range(facts, total, low, needs), **evidence)
+    text = _range(facts, total, (weights + draft) / total, needs)
+    if facts.measured is not None:
+        evidence["last_good_start"] = dataclasses.asdict(facts.measured)
+        text += f"; {_measured(facts.measured)}"
+    return passed(text, **evidence)
+
+
+def _shrinks(facts: Facts) -> bool:
+    """Whether weights take less memory than their files: quantized or cast to a shorter type as they are loaded."""
+    config = facts.target.config or {}
+    quantized = "quantization_config" in config or "quantization_config" in facts.target.text
+    stored = str(config.get("torch_dtype") or config.get("dtype") or facts.target.text.get("torch_dtype") or "")
+    wide = stored.endswith("float32") and facts.options.get("dtype") not in ("float32", "float")
+    asked = facts.options.get("quantization") is not None and not quantized
+    return asked or wide or bool(facts.options.get("torchao_config"))
+
+
+def _measured(found: Measured) -> str:
+    left = "" if found.left is None else f" and left {found.left:.1f} GiB free"
+    of_draft = f" and {found.draft:.1f} GiB for the draft's" if found.draft else ""
+    return (
+        f"the last good start took {found.weights:.1f} GiB for weights{of_draft} on a rank, had room for "
+        f"{found.tokens} "
+        f"tokens of KV cache{left}"
+    )
 
 
 def _range(facts: Facts, total: int, low: float, needs: str) -> str:

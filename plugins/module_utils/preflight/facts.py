@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..server.options import Problem
+from .calibration import Measured
 from .models import Model
 
 _TRUE = ("1", "true", "yes", "on", "y")
@@ -40,7 +41,8 @@ class Facts:
 
     ``options`` are those of SGLang by destination, as given (``tp_size``, not ``--tp``); ``sources`` is what
     ``sources_worker`` returns, ``None`` where there is no environment yet; ``variables`` is the unit's environment;
-    ``probe`` is what ``probe_worker`` found inside the unit's settings, ``probe_problem`` why it could not look.
+    ``measured`` is what the last good start took of a GPU; ``probe`` is what ``probe_worker`` found inside the unit's
+    settings, ``probe_problem`` why it could not look.
     """
 
     instance: dict[str, Any]
@@ -57,6 +59,7 @@ class Facts:
     host: Host = field(default_factory=Host)
     patches: list[str] = field(default_factory=list)
     waiting_for: str = ""
+    measured: Measured | None = None
     probe: dict[str, Any] | None = None
     probe_problem: str = ""
 

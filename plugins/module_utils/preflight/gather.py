@@ -20,7 +20,7 @@ from ..server import adopt, environment, options, options_worker, render, verdic
 from ..server.environment import Environment
 from ..server.options import Problem
 from ..server.spec import IN_PLACE, NEVER
-from . import models, sources_worker
+from . import calibration, models, sources_worker
 from .facts import Facts, Host
 
 # Imported so that they travel with the module: a build's interpreter runs them.
@@ -54,6 +54,8 @@ def gather(instance: Mapping[str, Any], runner: Runner, gpus: Mapping[str, Any],
         facts.release = facts.sources.get("release") or found.release
         facts.cuda = found.cuda or facts.sources.get("torch_cuda")
     facts.host = host(facts, gpus)
+    if facts.on_gpu:
+        facts.measured = calibration.last_good_start(facts.instance)
     if adopting:
         facts.host.giving_way = _giving_way(facts)
     return facts

@@ -11,6 +11,7 @@ import pwd
 from collections.abc import Iterator
 
 from .. import layout
+from ..files import read_text
 from ..running import Runner
 from ..server import render
 from . import probe_worker
@@ -23,6 +24,19 @@ IMPORTS = ("torch", "sgl_kernel", "flashinfer")
 LONGEST = 180
 # Settings of the real unit that make or need folders, or steer restarts: a look changes nothing on the host.
 _LEFT_OUT = ("WorkingDirectory", "StateDirectory", "LogsDirectory", "RuntimeDirectory", "EnvironmentFile", "OOMPolicy")
+_OF_DROP_INS = (
+    "CapabilityBoundingSet=",
+    "Device",
+    "Environment=",
+    "InaccessiblePaths=",
+    "Limit",
+    "Private",
+    "Protect",
+    "Read",
+    "Restrict",
+    "SupplementaryGroups=",
+    "SystemCall",
+)
 _BOOT = """
 import json, os, sys
 out = os.fdopen(os.dup(1), "w"); os.dup2(2, 1)
@@ -64,9 +78,24 @@ def command(facts: Facts) -> list[str]:
         if not line.startswith(_LEFT_OUT) and not line.startswith("RuntimeDirectory")
     ]
     writable = [f"ReadWritePaths=-{path}" for path in (paths.state, paths.logs)]
-    properties = [f"--property={line}" for line in [*settings, *writable, f"RuntimeMaxSec={LONGEST}"]]
+    lines = [*settings, *writable, *drop_ins(f"{paths.unit_file}.d"), f"RuntimeMaxSec={LONGEST}"]
+    properties = [f"--property={line}" for line in lines]
     variables = [f"--setenv={name}={value}" for name, value in sorted(facts.variables.items())]
     return ["systemd-run", "--quiet", "--wait", "--pipe", "--collect", *properties, *variables, "--"]
+
+
+def drop_ins(folder: str) -> list[str]:
+    """The settings of a unit's drop-ins (in the order in which systemd reads them) that a process lives under."""
+    found: list[str] = []
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        section = ""
+        for line in (read_text(os.path.join(folder, name)) or "").splitlines() if name.endswith(".conf") else []:
+            text = line.strip()
+            if text.startswith("["):
+                section = text
+            elif section == "[Service]" and text.startswith(_OF_DROP_INS):
+                found.append(text)
+    return found
 
 
 def _obstacle(facts: Facts) -> str:

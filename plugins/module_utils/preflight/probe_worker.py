@@ -28,6 +28,7 @@ _INTERESTING = ("error", "fatal", "not found", "cannot", "undefined symbol")
 def probe(payload: dict[str, Any]) -> dict[str, Any]:
     """``payload``: ``imports`` (module names), ``folders``, ``devices``, ``nvcc`` and ``capability`` (or ``null``).
 
+    ``proxies`` are the variables that systemd itself may add to those of the unit.
     Each import, folder and device gives its error, ``""`` for none; a module that is not installed gives ``null``.
     """
     return {
@@ -39,6 +40,7 @@ def probe(payload: dict[str, Any]) -> dict[str, Any]:
             "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
             "nofile": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         },
+        "proxies": {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")},
         "compile": _compile(payload["nvcc"], payload["capability"]) if payload["nvcc"] else None,
     }
 

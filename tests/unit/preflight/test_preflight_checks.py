@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import model_folders
 import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils import layout
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.module_utils.preflight import check, models, run
+from ansible_collections.inferops.sglang.plugins.module_utils.preflight import calibration, check, models, run
 from preflight_samples import GIB, facts, gpus, instance, kimi, named, results, schema
 from releases import release_tree
 
 pytestmark = pytest.mark.index
+RECORDED = Path(__file__).resolve().parents[2] / "fixtures"
 OVERRIDE = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 
 
@@ -378,6 +381,73 @@ def test_the_range_of_memory_says_what_it_is_made_of(kimi_folder: Path, kimi_dra
     assert found["ok"] and "every rank keeps all" in found["message"]
     # 61 layers of (512 + 64) values of two bytes
     assert found["evidence"]["kv_bytes_per_token"] == 61 * 576 * 2
+
+
+def test_e11_the_draft_counts_against_the_fraction_from_0514_on(llama_folder: Path, llama_draft: Path) -> None:
+    model = models.read(str(llama_folder), {}).bytes
+    draft = models.read(str(llama_draft), {}).bytes
+    card = gpus(1, "12.0", 8 * model)
+    described = llama(llama_folder, llama_draft, args={"mem_fraction_static": (model + draft / 2) / (8 * model)})
+    assert "gpu_memory" not in named(facts(described, release_tree("0.5.13"), "0.5.13", gpus=card))
+    assert "gpu_memory" in named(facts(described, release_tree("0.5.14"), "0.5.14", gpus=card))
+
+
+@pytest.mark.parametrize(
+    ("config", "args"),
+    [({}, {"quantization": "fp8"}), ({"torch_dtype": "float32"}, {}), ({}, {"torchao_config": "int4wo-128"})],
+)
+def test_weights_that_shrink_while_they_are_loaded_are_no_error(
+    tmp_path: Path, config: dict[str, Any], args: dict[str, Any]
+) -> None:
+    target = model_folders.llama(tmp_path / "t", **config)
+    described = instance(model_path=str(target), args=args)
+    small = gpus(1, "12.0", GIB)
+    assert "gpu_memory" not in named(facts(described, release_tree("0.5.9"), gpus=small))
+    plain = instance(model_path=str(model_folders.llama(tmp_path / "u")))
+    assert "gpu_memory" in named(facts(plain, release_tree("0.5.9"), gpus=small))
+
+
+@pytest.mark.parametrize(
+    ("log", "weights", "draft", "tokens", "left"),
+    [
+        ("logs/gpu/eagle3_ok.log", 0.32, 0.18, 4021086, 61.65),
+        ("logs/host/02_ready_eagle3_tp8_v0523.log", 72.55, 1.40, 1391616, 29.77),
+    ],
+)
+def test_what_the_last_good_start_took_is_read_from_its_log(
+    log: str, weights: float, draft: float, tokens: int, left: float
+) -> None:
+    path = RECORDED / log
+    found = calibration.measure(path.read_text(errors="replace").splitlines(), str(path))
+    assert found is not None
+    assert (found.weights, found.draft, found.tokens, found.left) == (weights, draft, tokens, left)
+
+
+def test_the_last_good_start_is_that_of_the_last_good_activation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, llama_folder: Path, llama_draft: Path
+) -> None:
+    monkeypatch.setattr(layout, "ROOT", str(tmp_path / "opt"))
+    monkeypatch.setattr(layout, "LOGS", str(tmp_path / "log"))
+    described = llama(llama_folder, llama_draft)
+    for number, outcome in ((1, "good"), (2, "good"), (3, "failed")):
+        folder = tmp_path / "opt" / "llama" / "activations" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "activation.json").write_text(json.dumps({"n": number, "outcome": outcome}))
+        logs = tmp_path / "log" / "llama"
+        logs.mkdir(parents=True, exist_ok=True)
+        (logs / f"{number}.log").write_text(
+            f"[2026-11-29 16:00:00] Load weight end. elapsed=1 s, type=A, avail mem=1 GB, mem usage={number}.50 GB.\n"
+            "[2026-11-29 16:00:00] max_total_num_tokens=7, available_gpu_mem=2.00 GB\n"
+        )
+        record = {"activation": number, "started_at": number, "log": str(logs / f"{number}.log")}
+        record["argv"] = ["python", f"--model-path={llama_folder}"]
+        (logs / f"{number}.json").write_text(json.dumps(record))
+    measured = calibration.last_good_start(described)
+    assert measured is not None and measured.weights == 2.5
+    found = facts(described, release_tree("0.5.9"))
+    found.measured = measured
+    assert "the last good start took 2.5 GiB" in results(found)["gpu_memory"]["message"]
+    assert calibration.last_good_start({**described, "model_path": "/another"}) is None
 
 
 def test_a9_host_memory_for_eight_ranks(kimi_folder: Path, kimi_draft: Path) -> None:

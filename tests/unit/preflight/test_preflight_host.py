@@ -78,6 +78,16 @@ def test_a11_a_proxy_in_the_unit_is_an_error_and_its_password_is_not_shown(llama
     assert "proxy:3128" in found["message"] and "hunter2" not in json.dumps(found)
 
 
+def test_a11_a_proxy_that_systemd_gives_to_every_unit(llama_folder: Path) -> None:
+    found = on_gpu(llama_folder)
+    limits = {"memlock": -1, "nofile": 1048576}
+    found.probe = {"imports": {}, "folders": {}, "devices": {}, "limits": limits, "compile": ""}
+    found.probe["proxies"] = {"http_proxy": "http://proxy:3128"}
+    assert set(named(found)) == {"proxy"}
+    found.variables = {**found.variables, "NO_PROXY": "127.0.0.1"}
+    assert named(found) == {}
+
+
 def test_b5_caches_on_a_remote_file_system(llama_folder: Path) -> None:
     folders = {"/var/lib/sglang/it": {"type": "nfs4", "writable": True}}
     assert "Stale file handle" in wrong(llama_folder, {"folders": folders})["cache_folders"]["message"]
@@ -268,6 +278,18 @@ def test_the_look_uses_the_units_own_settings_and_no_secret(llama_folder: Path) 
     assert "--property=User=sglang" in argv and "--property=LimitMEMLOCK=infinity" in argv
     assert "--property=ProtectSystem=strict" in argv and "--setenv=A=b c" in argv
     assert not any(word in " ".join(argv) for word in ("hunter", "StateDirectory", "EnvironmentFile"))
+
+
+def test_drop_ins_of_the_unit_count_inside_it(tmp_path: Path) -> None:
+    folder = tmp_path / "sglang-it.service.d"
+    assert probe.drop_ins(str(folder)) == []
+    folder.mkdir()
+    (folder / "20-more.conf").write_text("[Service]\nLimitMEMLOCK=8M\nExecStartPre=/bin/false\nRestart=no\n")
+    (folder / "10-first.conf").write_text(
+        "[Unit]\nLimitNOFILE=1\n[Service]\n# LimitCORE=1\nEnvironment=http_proxy=http://p\n"
+    )
+    (folder / "30-off.conf.bak").write_text("[Service]\nLimitNOFILE=2\n")
+    assert probe.drop_ins(str(folder)) == ["Environment=http_proxy=http://p", "LimitMEMLOCK=8M"]
 
 
 def test_the_worker_tells_what_it_can_import_write_open_and_compile(tmp_path: Path) -> None:
