@@ -13,7 +13,8 @@ description:
   - A running server is restarted only when something changed that its process depends on. RV(servers[].restart_reasons)
     says what.
   - It does not wait until a server is ready. That is what M(inferops.sglang.sglang_ready) does.
-author: The inferops.sglang authors
+author:
+  - The inferops.sglang authors (@inferops)
 extends_documentation_fragment:
   - inferops.sglang.attributes
   - inferops.sglang.instance
@@ -40,7 +41,7 @@ options:
     default: false
   reject:
     description:
-      - With O(state=restored), activations that must not be kept although they served, by instance (C({kimi: 7})).
+      - With O(state=restored), activations that must not be kept although they served, by the name of their instance.
       - One that is in force is marked as failed, and the last good one before it is put back. One that is not in force
         any more needs nothing.
     type: dict
