@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup sandbox sandbox-clean deploy test lint unit integration bench lock
+.PHONY: help setup sandbox sandbox-clean deploy test lint unit integration bench lock test-large
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ integration: sandbox ## playbooks against the sandbox hosts
 	@pytest tests/integration
 
 test: lint unit integration ## all of the above; under 25 minutes on two cores
+
+test-large: setup ## checks on gigabytes of real wheels (torch, kernels); fetched once into the cache
+	@pytest tests/large
 
 lock: setup ## a lock for RELEASE=0.5.15 CUDA=cu130 (more indexes: INDEX="URL URL"); see locks/README.md
 	@PYTHONPATH=collections python -m ansible_collections.inferops.sglang.plugins.plugin_utils.locking \
