@@ -14,6 +14,8 @@ description:
   - C(/usr/local/cuda) keeps leading where it did, unless O(default_link=set).
   - The driver is never touched. An installation that would touch it, or remove anything, is refused.
   - One toolkit of each minor release is managed.
+author:
+  - The inferops.sglang authors (@inferops)
 extends_documentation_fragment:
   - inferops.sglang.attributes
 options:

@@ -17,6 +17,8 @@ description:
   - Then it waits until the driver reports the memory free, and removes what dead servers left behind. That is build
     locks in the kernel caches and segments in C(/dev/shm) that no process has open.
   - The services of the driver itself (persistence daemon, fabric manager, DCGM) are left alone.
+author:
+  - The inferops.sglang authors (@inferops)
 extends_documentation_fragment:
   - inferops.sglang.attributes
 options:

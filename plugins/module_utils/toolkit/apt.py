@@ -12,7 +12,8 @@ import glob
 import os
 import platform
 import re
-import urllib.request
+import shutil
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ from .desired import Desired
 VENDOR = "https://developer.download.nvidia.com/compute/cuda/repos/{distribution}/{machine}/"
 KEY_NAME = "3bf863cc.pub"
 _ENV = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "NEEDRESTART_SUSPEND": "1"}
+_HELPER = "/usr/lib/apt/apt-helper"
 _APT = ("apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=120")
 #: Packages of the driver, by whoever packages it.
 _DRIVER = re.compile(
@@ -47,7 +49,7 @@ def install(
     before = {path: read_bytes(path) for path in state.apt_files(desired.minor)}
     meta = "cuda-toolkit" + state.suffix(desired.minor)
     try:
-        written = configure(desired)
+        written = configure(runner, desired)
         _update(runner, desired, next((path for path in written if path.endswith(".sources")), None))
         wanted = dict(recorded) or {meta: choose(runner, desired, meta)}
         command = ["install", "--no-install-recommends", "--allow-change-held-packages", "--allow-downgrades"]
@@ -88,7 +90,7 @@ def remove(runner: Runner, minor: str, last: bool) -> None:
             os.unlink(path)
 
 
-def configure(desired: Desired) -> dict[str, str]:
+def configure(runner: Runner, desired: Desired) -> dict[str, str]:
     """Write the repository and its key, unless the host has a source for that repository already; text by path.
 
     :raises InferopsError: when the key is not the expected one, whoever brought it.
@@ -99,7 +101,7 @@ def configure(desired: Desired) -> dict[str, str]:
     if other is not None:
         _verify_existing(other, desired)
         return {}
-    key = _key(desired, where)
+    key = _key(runner, desired, where)
     verify(key, desired.key_fingerprint, f"the key of {where}")
     text = f"# Written by inferops.sglang.cuda_toolkit.\nTypes: deb\nURIs: {where}\nSuites: /\nSigned-By: {keyring}\n"
     written = {sources: text, keyring: key.decode("utf-8", "replace")}
@@ -160,18 +162,21 @@ def _verify_existing(path: str, desired: Desired) -> None:
         verify(stream.read(), desired.key_fingerprint, f"the key that {path} trusts ({named.group(1)})")
 
 
-def _key(desired: Desired, where: str) -> bytes:
+def _key(runner: Runner, desired: Desired, where: str) -> bytes:
+    """The repository's key. apt's own helper fetches it: with apt's proxies and its credentials (auth.conf)."""
     source = desired.key or where + KEY_NAME
+    scratch = tempfile.mkdtemp(prefix="cuda-key-")
     try:
-        if source.startswith("/"):
-            with open(source, "rb") as stream:
-                return stream.read()
-        with urllib.request.urlopen(source, timeout=60) as answer:
-            return bytes(answer.read())
-    except OSError as error:
-        raise InferopsError(
-            f"the repository's key cannot be read from {source}: {error}; set key to its file or address"
-        ) from error
+        path = source
+        if not source.startswith("/"):
+            path = os.path.join(scratch, "key")
+            check(runner, [_HELPER, "download-file", source, path], f"fetching the repository's key {source}", env=_ENV)
+        data = read_bytes(path)
+    finally:
+        shutil.rmtree(scratch)
+    if data is None:
+        raise InferopsError(f"there is no key at {source} on this host; set key to its file or address")
+    return data
 
 
 def _update(runner: Runner, desired: Desired, sources: str | None) -> None:
