@@ -39,6 +39,8 @@ _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
 # less free memory than its peers a rank must have begun with for that.
 _FOREIGN_SHARE = 0.05
 _LESS_THAN_PEERS = 0.8
+# deepseek_v2 serves DeepseekV3; qwen does not serve Qwen4.
+_ALIKE = 0.8
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def find(story: Story, oom_kills: int | None = None) -> Cause | None:
 
     ``oom_kills``: how many of the unit's processes the kernel ended for memory during this start, where that is known.
     """
-    accusations = _accusations(story)
+    accusations = [*_accusations(story), *_stand_in(story)]
     best = _root(accusations) or _of_main(story, accusations) or _death(accusations) or _first(accusations, PEER)
     if best is None:
         return None
@@ -72,7 +74,7 @@ def find(story: Story, oom_kills: int | None = None) -> Cause | None:
 
 def decisive(story: Story) -> bool:
     """Whether the server ends by what its log says, whatever the process does just now."""
-    accusations = _accusations(story)
+    accusations = [*_accusations(story), *_stand_in(story)]
     return _root(accusations) is not None or _death(accusations) is not None
 
 
@@ -116,6 +118,13 @@ def _accusations(story: Story) -> list[Cause]:
     tails = [raised for raised in story.raised if id(raised) not in handled and not raised.harmless]
     found = [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in tails]
     return [cause for cause in found if cause.piece.number >= _latest_start(story, tails)]
+
+
+def _stand_in(story: Story) -> list[Cause]:
+    """The model is served by Transformers only because its own module does not import: that is no success."""
+    if story.fallback is None or _broken_module(story, story.fallback.facts["architectures"]) is None:
+        return []
+    return [_of_hit(story.fallback)]
 
 
 def _latest_start(story: Story, tails: list[Raised]) -> int:
@@ -253,18 +262,25 @@ def _settle_oom(story: Story, cause: Cause, dummy: int | None) -> Cause:
 
 def _settle_architecture(story: Story, cause: Cause, dummy: int | None) -> Cause:
     """A module that failed to import, and that would have served this architecture, is the cause."""
-    wanted = [_letters(name) for name in re.findall(r"\w+", cause.facts.get("architectures", ""))]
-    best, score = None, 0.0
-    for piece, module, dummy_why in story.ignored:
-        name = _letters(module.rsplit(".", 1)[-1])
-        for architecture in wanted:
-            common = _common(name, architecture)
-            share = common / len(name)
-            if common >= 4 and share > score and share >= 0.7:
-                best, score = piece, share
-    if best is None:
+    broken = _broken_module(story, cause.facts.get("architectures", ""))
+    if broken is None:
         return cause
-    return replace(cause, category="model_module_import_broken", piece=best, rank=best.rank)
+    return replace(cause, category="model_module_import_broken", piece=broken, rank=broken.rank)
+
+
+def _broken_module(story: Story, architectures: str) -> Piece | None:
+    """The line about the module whose name is nearest to one of the architectures (``KimiK25ForCausalLM``)."""
+    wanted = [
+        _letters(re.split(r"(?<=[a-z0-9])(?:For|LM|Model)", name)[0]) for name in re.findall(r"\w+", architectures)
+    ]
+    best, score = None, _ALIKE
+    for piece, module, dummy in story.ignored:
+        name = _letters(module.rsplit(".", 1)[-1])
+        for stem in wanted:
+            share = _common(name, stem) / max(len(name), len(stem), 1)
+            if share > score:
+                best, score = piece, share
+    return best
 
 
 def _settle_draft_path(story: Story, cause: Cause, dummy: int | None) -> Cause:

@@ -440,6 +440,9 @@ JIT = re.compile(r"Loading JIT ops: (?P<what>\S+)|Entering DeepGEMM JIT Pre-Comp
 JIT_DONE = re.compile(r"Finished loading JIT ops: ")
 REGISTERED_NONE = re.compile(r"Registering 0 cuda graph addresses")
 MODULE_IGNORED = re.compile(r"Ignore import error when loading (?P<module>[\w.]+): (?P<why>.*)")
+# No exception: the server comes up, with an implementation that is slower and knows nothing of EAGLE-3.
+FALLBACK_USED = _s("architecture_unknown", r"falling back to Transformers")
+FALLBACK = re.compile(r"(?P<architectures>\w+) has no SGLang implementation, falling back to Transformers")
 GLOO_CONNECTED = re.compile(r"^\[Gloo\] Rank (?P<rank>\d+) is connected to \d+ peer ranks")
 AVAILABLE = re.compile(r"avail mem=(?P<gb>[\d.]+) GB")
 LOADED_TYPE = re.compile(r"type=(?P<type>\w+)")
@@ -459,6 +462,7 @@ OTHER_SOURCES = (
     "hit an exception: ",
     "Initialization failed. warmup error:",
     "Ignore import error when loading",
+    "has no SGLang implementation, falling back to Transformers",
     "cuda graph addresses",
     "Entering DeepGEMM JIT Pre-Compile session",
     "Try DeepGEMM JIT Compiling for",

@@ -72,6 +72,7 @@ class Story:
     jit: Piece | None = None
     registered_none: Piece | None = None
     ignored: list[tuple[Piece, str, str]] = field(default_factory=list)
+    fallback: Hit | None = None
     connected: set[int] = field(default_factory=set)
     available: dict[str, float] = field(default_factory=dict)
     types: list[str] = field(default_factory=list)
@@ -256,6 +257,9 @@ class Story:
         ignored = sig.MODULE_IGNORED.search(message)
         if ignored:
             self.ignored.append((piece, ignored["module"], ignored["why"]))
+        fallback = sig.FALLBACK.match(message)
+        if fallback:
+            self.fallback = Hit(sig.FALLBACK_USED, piece, fallback.groupdict(), self.phase_of(piece.rank))
         if sig.JIT_DONE.search(message):
             self.jit = None
         elif sig.JIT.search(message):

@@ -274,6 +274,11 @@ def _findings(story: Story) -> tuple[str, ...]:
             f"draft_context_overridden: draft trained for {draft} tokens but forced to {target} "
             "(expect low accept length on long prompts)"
         )
+    if story.fallback is not None:
+        found.append(
+            f"transformers_fallback: {story.fallback.facts['architectures']} is not served by SGLang's own "
+            "implementation but through Transformers: slower, and without EAGLE-3"
+        )
     if story.stop is not None:
         found.append(f"stop_requested: a stop was asked for (line {story.stop.number})")
     if story.unhealthy:

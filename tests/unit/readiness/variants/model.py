@@ -194,3 +194,28 @@ def custom_code_needs_permission() -> Wanted:
         "model. Please pass the argument `trust_remote_code=True` to allow custom code to be run."
     )
     return Wanted(log, line, "trust_remote_code_needed", unit="dead:exit=1")
+
+
+FALLS_BACK = (
+    "LlamaForCausalLM has no SGLang implementation, falling back to Transformers implementation. Some features may not "
+    "be supported and performance may not be optimal."
+)
+
+
+@variant
+def a_broken_module_that_transformers_stands_in_for() -> Wanted:
+    log = Log("0.5.9").arguments().dist()
+    log.say("Ignore import error when loading sglang.srt.models.llama_embedding: invalid syntax (llama.py, line 812)")
+    line = log.lines
+    log.say("Ignore import error when loading sglang.srt.models.llama: invalid syntax (llama.py, line 812)")
+    log.say("Ignore import error when loading sglang.srt.models.llama_reward: invalid syntax (llama.py, line 812)")
+    log.say(FALLS_BACK).weights("TransformersForCausalLM").pool().http().fired_up()
+    return Wanted(log, line, "model_module_import_broken", unit="active")
+
+
+@variant
+def a_model_that_only_transformers_knows() -> Wanted:
+    log = Log("0.5.9").arguments().dist()
+    log.say("Ignore import error when loading sglang.srt.models.qwen: No module named 'vllm'")
+    log.say(FALLS_BACK.replace("LlamaFor", "Qwen4For")).weights("TransformersForCausalLM").pool().http().fired_up()
+    return Wanted(log, log.lines - 1, "none", "ready", unit="active")
