@@ -255,8 +255,8 @@ CATEGORIES: dict[str, Category] = {
     "model_module_import_broken": Category(
         BUILD,
         "`Ignore import error when loading sglang.srt.models.X` for the module that serves our architecture (for all "
-        "others the line is noise), then `Model architectures … are not supported for now`, or, silently, `falling back "
-        "to Transformers implementation`.",
+        "others the line is noise), then `Model architectures … are not supported for now`; or, with no word of alarm, "
+        "`falling back to Transformers implementation`.",
         "The module does not import (a missing package, or a damaged or badly patched file): rebuild or revert.",
     ),
     "python_module_missing": Category(
