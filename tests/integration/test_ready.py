@@ -88,7 +88,10 @@ class Server:
         """The drop-in line that puts an edited copy in the place of a file of the build."""
         whole = f"{self.root}/{SITE}/{path}"
         copy = f"/root/{self.name}-edited.py"
-        unit_host.ssh(HOST, f"cat > {copy} && chmod 644 {copy}", edit(sh(f"cat {whole}")).encode())
+        before = sh(f"cat {whole}")
+        after = edit(before)
+        assert after != before, f"nothing to edit in {path}"
+        unit_host.ssh(HOST, f"cat > {copy} && chmod 644 {copy}", after.encode())
         return f"BindReadOnlyPaths={copy}:{whole}"
 
     def start(self) -> None:
@@ -226,12 +229,12 @@ def test_the_model_folder_is_gone(server: Callable[[str], Server], name: str) ->
 @ALL
 def test_a_python_module_is_missing(server: Callable[[str], Server], name: str) -> None:
     one = server(name)
-    scheduler = one.replace("managers/scheduler.py", lambda text: text.replace("import zmq", "import zmq_gone", 1))
-    one.change(scheduler)
+    gone = ("\nimport torch\n", "\nimport torch_gone\n")
+    one.change(one.replace("managers/scheduler.py", lambda text: text.replace(*gone, 1)))
     one.start()
     result = one.wait()
     assert verdict(result) == ("failed", "python_module_missing")
-    assert "zmq_gone" in result["failure"]["cause"]["line"]
+    assert "torch_gone" in result["failure"]["cause"]["line"]
 
 
 @ALL
