@@ -386,26 +386,61 @@ def test_the_command_line_on_the_host(server: Server, agent: dict[str, str]) -> 
     assert sh(f"python3 {command} diagnose a").startswith("a: ready (none)")
 
 
-def test_an_environment_in_place(server: Server) -> None:
-    """A venv and a checkout of one's own, run as root; an edit of a source is a reason to restart."""
+def test_another_build_is_a_reason(server: Server, build: dict[str, Any]) -> None:
+    first = one(server())
+    ready("a")
+    unit_host.put_build(HOST, BUILD, "0.5.15", number=2)
+    try:
+        (reason,) = one(server(check=True))["restart_reasons"]
+        assert f"{BUILD}.1; wanted is /opt/sglang/builds/{BUILD}.2" in reason
+        second = one(server())
+        assert second["main_pid"] != first["main_pid"]
+        assert sh("readlink /opt/sglang/a/current").strip().endswith(".2")
+        assert not result(server())["changed"]
+    finally:
+        sh(f"rm -rf /opt/sglang/builds/{BUILD}.2")
+
+
+IN_PLACE = {
+    "mode": "in_place", "python": "/root/ml-env/bin/python", "source": "/root/sglang", "run_as": "root",
+    "build": None, "args": {"tp_size": 1},
+}  # fmt: skip
+
+
+@pytest.fixture
+def own_environment(agent: dict[str, str]) -> Iterator[None]:
+    """A venv and an editable checkout of one's own, with an edit made by sed."""
     sh("rm -rf /root/ml-env /root/sglang; mkdir -p /root/sglang/python; python3 -m venv --without-pip /root/ml-env")
-    sh("cd /root/sglang/python && python3 -m zipfile -e /tmp/stand_in.whl . && "
-       "echo /root/sglang/python > $(ls -d /root/ml-env/lib/python3*/site-packages)/editable.pth")  # fmt: skip
-    described = {
-        "mode": "in_place", "python": "/root/ml-env/bin/python", "source": "/root/sglang", "run_as": "root",
-        "build": None, "args": {"tp_size": 1},
-    }  # fmt: skip
-    first = one(server(described))
+    sh("cd /root/sglang/python && python3 -m zipfile -e /tmp/stand_in.whl . && sed -i '1i # by hand' sglang/version.py"
+       " && echo /root/sglang/python > $(ls -d /root/ml-env/lib/python3*/site-packages)/editable.pth")  # fmt: skip
+    yield
+    sh("rm -rf /root/ml-env /root/sglang")
+
+
+def test_an_environment_in_place(server: Server, own_environment: None) -> None:
+    """It runs as root where the paths demand it; an edit of a source is a reason to restart."""
+    first = one(server(IN_PLACE))
     ready("a")
     assert first["argv"][0] == "/root/ml-env/bin/python"
     assert sh(f"stat -c %U /proc/{first['main_pid']}").strip() == "root"
-    assert not result(server(described))["changed"]
-    refused = server({**described, "args": {"tp_sise": 1}}, expect="failed")
+    assert not result(server(IN_PLACE))["changed"]
+    refused = server({**IN_PLACE, "args": {"tp_sise": 1}}, expect="failed")
     assert "did you mean '--tp-size'?" in refused.failure(HOST)
     sh("sleep 1; echo >> /root/sglang/python/sglang/version.py")
-    drift = one(server(described, check=True))
+    drift = one(server(IN_PLACE, check=True))
     assert drift["restart_reasons"] == ["/root/sglang/python/sglang/version.py was edited since it was started"]
-    assert one(server(described))["main_pid"] != first["main_pid"]
+    assert one(server(IN_PLACE))["main_pid"] != first["main_pid"]
     ready("a")
-    assert not result(server(described))["changed"]
-    sh("rm -rf /root/ml-env /root/sglang")
+    assert not result(server(IN_PLACE))["changed"]
+
+
+def test_a_server_by_hand_from_an_environment_in_place(server: Server, own_environment: None) -> None:
+    command = "/root/ml-env/bin/python -m sglang.launch_server --model-path /srv/models/tiny-llama --port=30010"
+    sh(f"cd /root; setsid nohup {command} </dev/null >/tmp/nohup.log 2>&1 & exit")
+    wait(lambda: READY in sh("cat /tmp/nohup.log"))
+    assert "-e adopt=true" in server(IN_PLACE, expect="failed").failure(HOST)
+    assert "--model-path /srv" in processes()
+    server(IN_PLACE, adopt=True)
+    ready("a")
+    assert "--model-path /srv" not in processes()
+    assert not result(server(IN_PLACE))["changed"]

@@ -6,15 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import layout
 from ..changes import NONE, RESTART, Plan
 from ..errors import InferopsError
-from . import activation, adopt, environment, process, verdict
+from . import activation, environment, process, verdict
 from .options import ERROR
 from .render import Rendered, agent_file, render
 from .spec import IN_PLACE
+
+if TYPE_CHECKING:
+    from .adopt import Stranger
 
 STARTED, STOPPED, RESTARTED, ABSENT = "started", "stopped", "restarted", "absent"
 
@@ -30,7 +33,7 @@ class Look:
     environment: environment.Environment | None
     wanted: Rendered | None
     reasons: list[str]
-    strangers: list[adopt.Stranger]
+    strangers: list[Stranger]
 
     @property
     def resource(self) -> str:
@@ -64,7 +67,12 @@ def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str,
                 problems=[problem.message for problem in refused],
             )
         reasons = process.reasons(instance, found, wanted, running, _started_from(name, running))
-    strangers = [] if running.active else adopt.strangers(instance["port"], unit_name(name))
+    strangers: list[Stranger] = []
+    if not running.active:
+        # a host on which everything runs needs none of this
+        from . import adopt
+
+        strangers = adopt.strangers(instance["port"], unit_name(name))
     return Look(instance, unit, activation.observe(name), running, found, wanted, reasons, strangers)
 
 
