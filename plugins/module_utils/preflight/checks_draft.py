@@ -25,9 +25,8 @@ def draft_path(facts: Facts) -> Result:
         return passed("no draft is given, and this release uses the target's own prediction layers")
     return failed(
         f"speculative.algorithm is {facts.algorithm} and no draft_model_path is given: SGLang loads the target a "
-        "second "
-        "time as its own draft, and dies after that (no attribute 'set_embed' or 'hot_token_id'); give the draft's "
-        "folder",
+        "second time as its own draft, and dies after that (no attribute 'set_embed' or 'hot_token_id'); give the "
+        "draft's folder",
         algorithm=facts.algorithm,
     )
 
@@ -52,9 +51,8 @@ def draft_algorithm(facts: Facts) -> Result:
         )
     if not is_eagle3 and facts.algorithm == "EAGLE3":
         return failed(
-            f"speculative.algorithm is EAGLE3 and the draft is {draft.architecture}, which is no EAGLE-3 model: give "
-            "an "
-            "EAGLE-3 draft, or set algorithm: EAGLE if it is a draft of the first kind",
+            f"speculative.algorithm is EAGLE3 and the draft is {draft.architecture}, which is no EAGLE-3 model: "
+            "give an EAGLE-3 draft, or set algorithm: EAGLE if it is a draft of the first kind",
             **evidence,
         )
     return passed(f"{draft.architecture} goes with {facts.algorithm}", **evidence)
@@ -131,8 +129,7 @@ def draft_tensors(facts: Facts) -> Result:
     if not found:
         return failed(
             f"the draft has no tensors that begin with {' or '.join(prefixes)}: SGLang {facts.release or ''} would "
-            "drop "
-            "what it has in silence and accept nothing; convert the checkpoint's names",
+            "drop what it has in silence and accept nothing; convert the checkpoint's names",
             tensors=sorted(draft.tensors)[:20],
         )
     return passed(f"the draft's layer is stored in {len(found)} tensors that SGLang loads")
@@ -147,17 +144,15 @@ def draft_hidden_size(facts: Facts) -> Result:
     hidden, declared = config.get("hidden_size"), config.get("target_hidden_size")
     if declared is not None and declared != wanted:
         return failed(
-            f"the draft declares target_hidden_size {declared} and the target's hidden size is {wanted}: it was made "
-            "for "
-            "another model",
+            f"the draft declares target_hidden_size {declared} and the target's hidden size is {wanted}: it was "
+            "made for another model",
             declared=declared,
             target=wanted,
         )
     if hidden != wanted and declared is None:
         return failed(
             f"the draft's hidden size is {hidden} and the target's is {wanted}; the draft shares the target's "
-            "embedding, "
-            "so they must be equal unless its configuration declares target_hidden_size",
+            "embedding, so they must be equal unless its configuration declares target_hidden_size",
             draft=hidden,
             target=wanted,
         )
@@ -185,9 +180,8 @@ def draft_lm_head(facts: Facts) -> Result:
     )
     return failed(
         f"the draft has no lm_head, and its configuration declares draft_vocab_size {config['draft_vocab_size']}: "
-        "SGLang "
-        "lends the target's head only where that is null, so the head stays random and nothing is accepted (accept "
-        f"length 1.00); export the draft with its lm_head{cure}",
+        "SGLang lends the target's head only where that is null, so the head stays random and nothing is accepted "
+        f"(accept length 1.00); export the draft with its lm_head{cure}",
         draft_vocab_size=config["draft_vocab_size"],
         tensors=sorted(draft.tensors)[:20],
     )
@@ -213,8 +207,7 @@ def _vocabulary_problems(facts: Facts, draft: Model) -> Iterator[Outcome]:
     if "draft_vocab_size" not in config and not config.get("tie_word_embeddings"):
         yield failed(
             f"{draft.path}/config.json has no draft_vocab_size: SGLang asks for it and dies of an AttributeError; "
-            "add it "
-            "(null where the draft has the target's whole vocabulary)",
+            "add it (null where the draft has the target's whole vocabulary)",
         )
     small = config.get("draft_vocab_size")
     if draft.tensors is None or small is None or small == vocabulary:
@@ -223,8 +216,7 @@ def _vocabulary_problems(facts: Facts, draft: Model) -> Iterator[Outcome]:
     if mapping is None:
         yield failed(
             f"the draft's vocabulary has {small} of {vocabulary} tokens, and the checkpoint has no d2t that says "
-            "which: "
-            "its tokens would mean others; export it with d2t",
+            "which: its tokens would mean others; export it with d2t",
             draft_vocab_size=small,
         )
     elif mapping != [small]:

@@ -85,8 +85,8 @@ def _holders(facts: Facts) -> Iterator[Outcome]:
             who = "an orphan: its parent is gone" if process["orphan"] else process["unit"] or "no service"
             yield failed(
                 f"GPU {card['index']} is held by pid {process['pid']} of {process['user']} ({who}): "
-                f"{process['cmd'][:120]}; "
-                "end it (gpu_drain ends our own leftovers), or give this instance other GPUs",
+                f"{process['cmd'][:120]}; end it (gpu_drain ends our own leftovers), or give this instance other "
+                "GPUs",
                 gpu=card["index"],
                 pid=process["pid"],
                 orphan=process["orphan"],
@@ -182,8 +182,7 @@ def _cache_problems(facts: Facts) -> Iterator[Outcome]:
         if known["type"] in REMOTE:
             yield failed(
                 f"{name}={path} lies on {known['type']}: compilers' locks deadlock there, or end in 'Stale file "
-                "handle'; "
-                "use a folder on a local disk",
+                "handle'; use a folder on a local disk",
                 **evidence,
             )
         elif known["type"] in ("tmpfs", "ramfs"):
@@ -257,8 +256,7 @@ def cuda_home(facts: Facts) -> Result:
     if known is None or not known["folder"]:
         return failed(
             f"CUDA_HOME is {value!r}, which is not one existing folder (a leading or doubled colon is taken "
-            "literally): "
-            "install that toolkit (cuda_toolkit), or set cuda_home of the instance",
+            "literally): install that toolkit (cuda_toolkit), or set cuda_home of the instance",
             cuda_home=value,
         )
     if not known["nvcc"]:
@@ -273,8 +271,7 @@ def compilers(facts: Facts) -> Result:
     if missing:
         return failed(
             f"the unit's PATH has no {', '.join(missing)} ({facts.variables.get('PATH', '')}): kernels are compiled "
-            "at the "
-            "start, which fails minutes into the load; a login shell's PATH is not the unit's",
+            "at the start, which fails minutes into the load; a login shell's PATH is not the unit's",
             missing=missing,
         )
     return passed(", ".join(f"{name} is {path}" for name, path in sorted(facts.host.programs.items())))

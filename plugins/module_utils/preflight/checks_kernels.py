@@ -57,10 +57,9 @@ def allreduce_fusion_kernel(facts: Facts) -> Result:
         return passed(f"flashinfer builds the fusion kernel for compute capability {facts.capability}")
     return failed(
         f"the gate of all-reduce fusion is open for compute capability {facts.capability}, and the installed "
-        "flashinfer "
-        f"builds that kernel for {', '.join(f'{major}.x' for major in supported)} only: it raises after the whole "
-        "load, "
-        "and where its import fails the all-reduce is skipped altogether; remove the patch sm120_allreduce_fusion",
+        f"flashinfer builds that kernel for {', '.join(f'{major}.x' for major in supported)} only: it raises after "
+        "the whole load, and where its import fails the all-reduce is skipped altogether; remove the patch "
+        "sm120_allreduce_fusion",
         capability=facts.capability,
         kernel=supported,
     )
@@ -76,15 +75,13 @@ def eagle3_aux_after_allreduce(facts: Facts) -> Result:
     if _fusion(facts):
         return failed(
             f"with all-reduce fusion in force, {where} captures the draft's auxiliary hidden states before the "
-            "deferred "
-            f"all-reduce of the layer before: every rank hands over partial sums and accept length falls, silently; "
-            f"{cure}",
+            "deferred all-reduce of the layer before: every rank hands over partial sums and accept length falls, "
+            f"silently; {cure}",
             at=where,
         )
     return failed(
         f"{where} captures the draft's auxiliary hidden states before a deferred all-reduce; that is harmless as "
-        "long as "
-        f"all-reduce fusion is not in force, as here; {cure}",
+        f"long as all-reduce fusion is not in force, as here; {cure}",
         severity=INFO,
         at=where,
     )
@@ -125,8 +122,7 @@ def custom_all_reduce(facts: Facts) -> Result:
         return passed("custom all-reduce is off, or the cards have NVLink", interconnect=interconnect)
     return failed(
         "the cards have no NVLink and disable_custom_all_reduce is not set: graph capture can crash or hang in the "
-        "custom "
-        "all-reduce; set args.disable_custom_all_reduce: true",
+        "custom all-reduce; set args.disable_custom_all_reduce: true",
         interconnect=interconnect,
     )
 

@@ -176,8 +176,7 @@ def _measured(found: Measured) -> str:
     of_draft = f" and {found.draft:.1f} GiB for the draft's" if found.draft else ""
     return (
         f"the last good start took {found.weights:.1f} GiB for weights{of_draft} on a rank, had room for "
-        f"{found.tokens} "
-        f"tokens of KV cache{left}"
+        f"{found.tokens} tokens of KV cache{left}"
     )
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from .check import ERROR, WARNING, Item, Outcome, Result, deferred, failed, passed
-from .facts import Facts, is_mla
+from .facts import SHAPE_KEYS, Facts, is_mla
 
-_KEYS = ("num_steps", "eagle_topk", "num_draft_tokens")
 # Backends for multi-head latent attention alone: a Llama draft cannot run on them.
 _MLA_ONLY = ("trtllm_mla", "flashmla", "cutlass_mla", "cutedsl_mla", "tokenspeed_mla")
 _PAGES = {"flashmla": 64, "cutlass_mla": 128, "trtllm_mla": 64}
@@ -23,17 +22,17 @@ CURES = {"KimiK25ForConditionalGeneration": "kimi_k25_eagle3_delegation"}
 def speculative_options(facts: Facts) -> Result:
     if not facts.eagle:
         return None
-    given = {key: facts.speculative(key) for key in _KEYS}
+    given = {key: facts.speculative(key) for key in SHAPE_KEYS}
     absent = [key for key, value in given.items() if value is None]
-    if absent and len(absent) < len(_KEYS):
+    if absent and len(absent) < len(SHAPE_KEYS):
         return failed(
-            f"speculative gives {', '.join(key for key in _KEYS if key not in absent)} and not {', '.join(absent)}: "
-            "SGLang "
-            "compares a number with None, or ends in a bare AssertionError; give all three or none",
+            f"speculative gives {', '.join(key for key in SHAPE_KEYS if key not in absent)} and not "
+            f"{', '.join(absent)}: SGLang compares a number with None, or ends in a bare AssertionError; give all "
+            "three or none",
             **given,
         )
     if any(value is not None and int(value) < 1 for value in given.values()):
-        return failed(f"each of {', '.join(_KEYS)} must be 1 or more; found {given}", **given)
+        return failed(f"each of {', '.join(SHAPE_KEYS)} must be 1 or more; found {given}", **given)
     return passed("steps, topk and draft tokens are complete" if not absent else "the release chooses all three")
 
 
@@ -79,8 +78,8 @@ def spec_v2_topk(facts: Facts) -> Result:
     if shape[1] > 1:
         return failed(
             f"SGLANG_ENABLE_SPEC_V2 is set and eagle_topk is {shape[1]}: the overlapped worker of SGLang "
-            f"{facts.release} "
-            "takes topk 1 only (earlier ones crash at the first request); unset the variable or set eagle_topk: 1",
+            f"{facts.release} takes topk 1 only (earlier ones crash at the first request); unset the variable or "
+            "set eagle_topk: 1",
             eagle_topk=shape[1],
         )
     return passed("the overlapped worker takes topk 1")
@@ -146,9 +145,9 @@ def mla_topk_tree_mask(facts: Facts) -> Result:
         return passed("this release hands the tree mask to flashinfer's kernel")
     return failed(
         f"the target has latent attention (MLA), the attention backend is flashinfer and eagle_topk is {shape[1]}: "
-        "this "
-        "backend verifies a tree of drafts without the tree's mask, so a token sees its siblings and the output is not "
-        "that of the target alone; set eagle_topk: 1 (then num_draft_tokens: num_steps + 1), or acknowledge it by name",
+        "this backend verifies a tree of drafts without the tree's mask, so a token sees its siblings and the "
+        "output is not that of the target alone; set eagle_topk: 1 (then num_draft_tokens: num_steps + 1), or "
+        "acknowledge it by name",
         attention_backend=used,
         eagle_topk=shape[1],
     )
@@ -171,9 +170,8 @@ def _draft_backend_problems(facts: Facts) -> Iterator[Outcome]:
         if name in _MLA_ONLY and not is_mla(draft):
             yield failed(
                 f"the draft inherits the attention backend {name}, which can run models with latent attention only, "
-                "and "
-                f"the draft is {draft.architecture}: set args.speculative_draft_attention_backend (trtllm_mha, or "
-                "flashinfer)",
+                f"and the draft is {draft.architecture}: set args.speculative_draft_attention_backend (trtllm_mha, "
+                "or flashinfer)",
                 backend=name,
                 architecture=draft.architecture,
             )
@@ -211,8 +209,7 @@ def _interface(facts: Facts, owner: str, architecture: str | None) -> Result:
         text += ("; " if text and mismatched else "") + "; ".join(mismatched.values())
         return failed(
             f"SGLang {facts.release} cannot run {facts.algorithm} on {architecture}: {text}. It would die of that "
-            "after "
-            f"loading all weights. {_advice(facts, architecture)}",
+            f"after loading all weights. {_advice(facts, architecture)}",
             missing=missing,
             mismatched=mismatched,
         )

@@ -12,6 +12,8 @@ from ..server.options import Problem
 from .calibration import Measured
 from .models import Model
 
+#: What shapes the tree of drafts: given all three, or none.
+SHAPE_KEYS = ("num_steps", "eagle_topk", "num_draft_tokens")
 _TRUE = ("1", "true", "yes", "on", "y")
 
 
@@ -83,7 +85,7 @@ class Facts:
     @property
     def shape(self) -> tuple[int, int, int] | None:
         """Steps, topk and draft tokens as the release will use them; ``None`` where they are incomplete."""
-        given = [self.speculative(key) for key in ("num_steps", "eagle_topk", "num_draft_tokens")]
+        given = [self.speculative(key) for key in SHAPE_KEYS]
         if all(value is None for value in given):
             given = list((self.sources or {}).get("automatic") or [None] * 3)
         if any(value is None for value in given):

@@ -21,7 +21,7 @@ from ..server.environment import Environment
 from ..server.options import Problem
 from ..server.spec import IN_PLACE, NEVER
 from . import calibration, models, sources_worker
-from .facts import Facts, Host
+from .facts import SHAPE_KEYS, Facts, Host
 
 # Imported so that they travel with the module: a build's interpreter runs them.
 WORKERS = (sources_worker.__name__, options_worker.__name__)
@@ -127,6 +127,7 @@ def read_sources(facts: Facts, found: Environment, runner: Runner) -> dict[str, 
         "draft": facts.draft.architecture if facts.draft is not None else None,
         "algorithm": facts.algorithm if facts.eagle else None,
         "options": facts.options,
+        "automatic": all(facts.speculative(key) is None for key in SHAPE_KEYS),
         "overlap": facts.variable("SGLANG_ENABLE_SPEC_V2") if facts.before("0.5.11") else None,
     }
     read: dict[str, Any] = interpreter.call(runner, found.python, "preflight.sources_worker:describe", payload)

@@ -12,8 +12,8 @@ from typing import Any
 
 from .source import facts, interface
 from .source.classes import Classes
-from .source.flow import DRAFT, TARGET, Use
 from .source.package import Found, Sources
+from .source.uses import DRAFT, TARGET, Use
 
 _CAPTURE = "set_eagle3_layers_to_capture"
 
@@ -23,7 +23,8 @@ def describe(payload: dict[str, Any]) -> dict[str, Any]:
 
     ``payload``: ``root`` (where the package lies; ``null``: wherever this interpreter finds it), ``target`` and
     ``draft`` (names of architectures, or ``null``), ``algorithm`` (``null`` without speculation), ``options`` (by
-    destination) and ``overlap`` (whether the speculative worker runs overlapped; ``null``: not known).
+    destination), ``automatic`` (whether the release chooses steps, topk and draft tokens) and ``overlap`` (whether
+    the speculative worker runs overlapped; ``null``: not known).
 
     ``torch_cuda``, ``cuda_packages`` and ``flashinfer`` are read from the names of what is installed (see
     ``installed``). ``models`` is false where the package has no models at all: then nothing can be said of classes.
@@ -113,8 +114,11 @@ def _facts(sources: Sources, payload: dict[str, Any]) -> dict[str, Any]:
         found["draft_class"]["counts_aux_layers"] = facts.counts_aux_layers(sources, draft)
     if target is not None:
         found["captures_before_allreduce"] = _captures(sources, classes, target)
-        found["automatic"] = facts.automatic_speculation(sources, payload["target"])
-        found["draft_from_target"] = facts.draft_from_target(sources, payload["target"])
+        # both read the largest file there is, so only where somebody left something out
+        if payload["automatic"]:
+            found["automatic"] = facts.automatic_speculation(sources, payload["target"])
+        if not payload["draft"]:
+            found["draft_from_target"] = facts.draft_from_target(sources, payload["target"])
     found["captures_defaults"] = [_site(use) for use in needed if _without_ids(use)]
     found["draft_backends"] = facts.draft_backends(sources)
     found["mla_verify_masked"] = facts.mla_verify_masked(sources)

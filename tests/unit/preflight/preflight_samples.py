@@ -51,8 +51,8 @@ def facts(described: dict[str, Any], tree: Path | None, release: str = "0.5.9", 
 @functools.cache
 def sources(root: str, target: str | None, draft: str | None, algorithm: str | None) -> dict[str, Any]:
     """What the sources say. No test here sets an option that they depend on, so each is read once."""
-    payload = {"root": root, "target": target, "draft": draft, "algorithm": algorithm, "options": {}, "overlap": None}
-    return sources_worker.describe(payload)
+    models = {"target": target, "draft": draft, "algorithm": algorithm}
+    return sources_worker.describe({"root": root, **models, "options": {}, "automatic": True, "overlap": None})
 
 
 def quiet_host(found: Facts, **changes: Any) -> Host:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.preflight.source import interface
 from ansible_collections.inferops.sglang.plugins.module_utils.preflight.source.classes import Classes
-from ansible_collections.inferops.sglang.plugins.module_utils.preflight.source.flow import DRAFT, TARGET
 from ansible_collections.inferops.sglang.plugins.module_utils.preflight.source.package import Sources
+from ansible_collections.inferops.sglang.plugins.module_utils.preflight.source.uses import DRAFT, TARGET
 from releases import RELEASES, release_tree
 
 CAPTURE, SHARE = "set_eagle3_layers_to_capture", "get_embed_and_head"

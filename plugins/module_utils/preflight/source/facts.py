@@ -206,9 +206,11 @@ def release(sources: Sources) -> str | None:
 
 
 def _functions(module: Module | None, name: str) -> Iterator[FunctionNode]:
-    for node in ast.walk(module.tree) if module is not None else ():
-        if isinstance(node, Function) and node.name == name:
-            yield node
+    """The functions of that name at the top level of a module, and the methods of its classes."""
+    for node in module.tree.body if module is not None else ():
+        for item in [node, *(node.body if isinstance(node, ast.ClassDef) else [])]:
+            if isinstance(item, Function) and item.name == name:
+                yield item
 
 
 def _left(test: ast.expr) -> ast.expr | None:

@@ -11,8 +11,9 @@ from typing import Any
 
 from .classes import INSTANCE_ATTRIBUTE, METHOD, Classes, ClassView, Member
 from .conditions import SPEC_INFO, configuration, evaluate
-from .flow import TARGET, Flow, Shape, Use
+from .flow import Flow
 from .package import Found, Function, FunctionNode, Imported, Module, Sources, dotted
+from .uses import TARGET, Shape, Use
 
 MODELS = "sglang.srt.models"
 _SPECULATIVE = "sglang.srt.speculative"
