@@ -17,7 +17,10 @@ HERE = Path(__file__).resolve().parent
 RELEASES = ("0.5.9", "0.5.15", "0.5.23")
 
 # What the patch for Kimi K2.5 looks for: releases from 0.5.10 have the methods.
-_KIMI = """class KimiK25ForConditionalGeneration:
+_KIMI = """from __future__ import annotations
+
+
+class KimiK25ForConditionalGeneration:
     def __init__(self, language_model):
         self.language_model = language_model
 
