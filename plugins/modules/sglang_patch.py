@@ -50,7 +50,8 @@ options:
     description:
       - Before anything is written, let the Python of O(target) import the patched modules and look for what was
         promised.
-      - This imports torch, and takes its time.
+      - This imports torch, and takes its time. A module that could not be imported before the patch either, because
+        something that it needs is not installed, is reported in RV(unverified) and no failure.
     type: bool
     default: false
   pristine:
@@ -149,6 +150,12 @@ integrity:
   sample:
     - path: sglang/srt/models/llama.py
       problem: changed
+unverified:
+  description: With O(verify_import), patched modules that could not be imported, before the patch neither.
+  returned: success
+  type: list
+  elements: str
+  sample: ["sglang.srt.entrypoints.grpc_server cannot be imported: ModuleNotFoundError: No module named 'grpc'"]
 """
 
 from ansible.module_utils.basic import AnsibleModule

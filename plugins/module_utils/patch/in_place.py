@@ -33,7 +33,8 @@ class Wish:
 
 
 def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
-    """Bring the patches in or out; returns ``changed``, ``diff``, ``release``, ``patches`` and ``integrity``.
+    """Bring the patches in or out; returns ``changed``, ``diff``, ``release``, ``patches``, ``integrity`` and
+    ``unverified``.
 
     :raises InferopsError: when the target is none, is a sealed build, or a patch conflicts; nothing was written then.
     """
@@ -50,10 +51,12 @@ def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
         "state": wish.state,
         "allow_foreign": wish.allow_foreign,
         "git": git,
+        "diff": True,
         "pristine": wish.pristine,
         "packages": _packages(wish.definitions),
     }
     answer = worker.unchanged(request) or call(runner, python, "patch.worker:plan", request)
+    unverified: list[str] = []
     scratch = tempfile.mkdtemp(prefix="inferops-") if git and answer["pristine_wanted"] else None
     try:
         if scratch:
@@ -75,7 +78,7 @@ def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
             answer = call(runner, python, "patch.worker:plan", request)
         _raise(answer, wish)
         if wish.verify_import and answer["changed"] and wish.state == "present":
-            _verify(runner, python, request)
+            unverified = _verify(runner, python, request)
         if answer["pending"] and not check_mode:
             answer = call(runner, python, "patch.worker:apply", request)
             _raise(answer, wish)
@@ -84,13 +87,11 @@ def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
             shutil.rmtree(scratch)
     return {
         "changed": answer["changed"],
-        "diff": [
-            {"before_header": one["path"], "after_header": one["path"], "before": one["before"], "after": one["after"]}
-            for one in answer["diffs"]
-        ],
+        "diff": [{"prepared": text} for text in answer["diffs"]],
         "release": answer["release"],
         "patches": answer["patches"],
         "integrity": worker.integrity(request),
+        "unverified": unverified,
     }
 
 
@@ -187,12 +188,22 @@ def _git(runner: Runner, root: str) -> dict[str, Any] | None:
     return {"dir": where, "blobs": blobs, "others": [path for path in others.split("\0") if path]}
 
 
-def _verify(runner: Runner, python: str, request: dict[str, Any]) -> None:
+def _verify(runner: Runner, python: str, request: dict[str, Any]) -> list[str]:
+    """Import the patched modules; returns those that could not be imported before either (a dependency is missing).
+
+    :raises InferopsError: when the patches are at fault.
+    """
     found = call(runner, python, "patch.worker:verify", request)
-    if found:
+    before: list[str] = []
+    if found["unimportable"]:
+        before = call(runner, python, "patch.worker:verify", {**request, "as_is": True})["unimportable"]
+    problems = [one for one in found["unimportable"] if one not in before] + found["missing"]
+    if problems:
         raise InferopsError(
-            f"the patched modules do not work in {python}: {'; '.join(found)}. Nothing was changed", problems=found
+            f"the patched modules do not work in {python}: {'; '.join(problems)}. Nothing was changed",
+            problems=problems,
         )
+    return [one for one in found["unimportable"] if one in before]
 
 
 def _raise(answer: dict[str, Any], wish: Wish) -> None:

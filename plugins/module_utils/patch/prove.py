@@ -41,15 +41,15 @@ class _Finder:
         return spec
 
 
-def problems(definitions: list[dict[str, Any]], texts: dict[str, bytes], keys: dict[str, str]) -> list[str]:
-    """What is wrong after importing each module that has a new text; empty when all is well.
+def problems(definitions: list[dict[str, Any]], texts: dict[str, bytes], keys: dict[str, str]) -> dict[str, list[str]]:
+    """What is wrong after importing each module: those that are ``unimportable``, and ``missing`` attributes.
 
-    ``texts`` maps paths to new texts, ``keys`` paths to ``package/file``.
+    ``keys`` maps the paths of all modules to ``package/file``, ``texts`` paths to new texts; others are as they are.
     """
     sys.meta_path.insert(0, _Finder(texts))
-    found = []
-    for path in texts:
-        key = keys[path]
+    unimportable: list[str] = []
+    missing: list[str] = []
+    for key in keys.values():
         if not key.endswith(".py"):
             continue
         name = key[: -len(".py")].replace("/", ".")
@@ -57,12 +57,12 @@ def problems(definitions: list[dict[str, Any]], texts: dict[str, bytes], keys: d
         try:
             module = importlib.import_module(name)
         except Exception as error:  # whatever a module raises while it is imported is what we want to know
-            found.append(f"{name} cannot be imported: {type(error).__name__}: {error}")
+            unimportable.append(f"{name} cannot be imported: {type(error).__name__}: {error}")
             continue
-        found += [
+        missing += [
             f"{name} has no {attribute}" for attribute in _attributes(definitions, key) if not _has(module, attribute)
         ]
-    return found
+    return {"unimportable": unimportable, "missing": missing}
 
 
 def _attributes(definitions: list[dict[str, Any]], key: str) -> list[str]:

@@ -14,10 +14,11 @@ A request::
      "state": "present",                 # or "absent"
      "allow_foreign": false,
      "git": {"blobs": {path: id}},       # of a checkout; null for a wheel
+     "diff": true,                       # whether the answer shows the changes
      "pristine": null}                   # a wheel, or the output of git archive, on this host
 
 The answer has ``release``, ``changed``, ``pending`` (there is something to write, if only in the store), ``patches``
-(name, digest, state, was, by, files, notes), ``diffs`` (path, before, after), ``pristine_wanted`` (files whose
+(name, digest, state, was, by, files, notes), ``diffs`` (a unified diff a file), ``pristine_wanted`` (files whose
 released text would help and is not at hand) and ``error`` (a message, or null). With an error nothing was written.
 
 Modules are imported late: the plan of a tree in which nothing has changed is a few hashes, and importing the engine
@@ -35,7 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .plan import Planned
+    from .plan import FilePlan, Planned
 
 _NOTHING = {"changed": False, "pending": False, "diffs": [], "pristine_wanted": [], "error": None}
 
@@ -44,7 +45,7 @@ def plan(request: dict[str, Any]) -> dict[str, Any]:
     """What ``apply`` would do, without writing anything."""
     try:
         store = _store(request)
-        return _settled(request, store) or _answer(_planned(request, store), store)
+        return _settled(request, store) or _answer(_planned(request, store), store, request)
     except InferopsError as error:
         return _failure(error)
 
@@ -60,13 +61,13 @@ def apply(request: dict[str, Any]) -> dict[str, Any]:
         from .transaction import recover
 
         planned = _planned(request, store)
-        answer = _answer(planned, store)
+        answer = _answer(planned, store, request)
         if answer["error"] or not answer["pending"]:
             return answer
         with locked(store):
             recover(store.folder)
             planned = _planned(request, store)
-            answer = _answer(planned, store)
+            answer = _answer(planned, store, request)
             if not answer["error"]:
                 write(store, planned)
             return answer
@@ -127,7 +128,7 @@ def _public(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key != "examined"}
 
 
-def _answer(planned: Planned, store: Store) -> dict[str, Any]:
+def _answer(planned: Planned, store: Store, request: dict[str, Any]) -> dict[str, Any]:
     from .commit import pending
 
     error = "; ".join(planned.conflicts) or None
@@ -137,14 +138,21 @@ def _answer(planned: Planned, store: Store) -> dict[str, Any]:
         "patches": [_public(one) for one in planned.results],
         "changed": bool(changes),
         "pending": not error and pending(store, planned),
-        "diffs": [{"path": one.path, "before": _text(one.current), "after": _text(one.wanted)} for one in changes],
+        "diffs": [_diff(one) for one in changes] if request.get("diff") else [],
         "pristine_wanted": [one.key for one in planned.files if one.pristine_lacking],
         "error": error,
     }
 
 
-def _text(data: bytes | None) -> str:
-    return "" if data is None else data.decode("utf-8", "replace")
+def _diff(plan: FilePlan) -> str:
+    """The change of a file; its whole text, twice, would be megabytes for a few lines."""
+    from difflib import unified_diff
+
+    before, after = (
+        [] if data is None else data.decode("utf-8", "replace").splitlines() for data in (plan.current, plan.wanted)
+    )
+    lines = unified_diff(before, after, f"{plan.path} (before)", f"{plan.path} (after)", lineterm="")
+    return "\n".join([*lines, ""])
 
 
 def _failure(error: InferopsError) -> dict[str, Any]:
@@ -167,13 +175,16 @@ def integrity(request: dict[str, Any]) -> list[dict[str, str]]:
     return found
 
 
-def verify(request: dict[str, Any]) -> list[str]:
-    """What is wrong with the patched modules when this Python imports them, before they are written."""
+def verify(request: dict[str, Any]) -> dict[str, list[str]]:
+    """What this Python finds wrong when it imports the patched modules (or, with ``as_is``, the present ones):
+    ``unimportable`` and ``missing`` attributes. Nothing is written."""
     from .prove import problems
 
     planned = _planned(request, _store(request))
-    texts = {one.path: one.wanted for one in planned.files if one.parts and one.wanted is not None}
-    return problems(request["definitions"], texts, {one.path: one.key for one in planned.files})
+    concerned = [one for one in planned.files if one.parts and one.wanted is not None]
+    texts = {one.path: one.wanted for one in concerned if one.wanted is not None}
+    keys = {one.path: one.key for one in concerned}
+    return problems(request["definitions"], {} if request.get("as_is") else texts, keys)
 
 
 def locate(packages: list[str]) -> dict[str, str]:

@@ -272,6 +272,16 @@ def bring(target: Path, *definitions: dict, check_mode: bool = False, **fields: 
     return in_place.bring(run, in_place.Wish(str(target), list(definitions), **fields), check_mode)  # type: ignore[arg-type]
 
 
+def test_check_mode_shows_the_lines_that_would_change(tree: Path) -> None:
+    before = trees.snapshot(tree)
+    foretold = bring(tree, BYE, check_mode=True)
+    (shown,) = foretold["diff"]
+    changes = [line for line in shown["prepared"].splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    assert sorted(changes) == ["+", "+        return 'bye'", "+    def bye(self):"]
+    assert foretold["changed"] and trees.snapshot(tree) == before
+    assert bring(tree, BYE)["diff"] == foretold["diff"] and bring(tree, BYE)["diff"] == []
+
+
 def test_a_git_checkout_gets_its_pristine_text_from_git(tmp_path: Path) -> None:
     root = trees.checkout(tmp_path, FILES)
     before = trees.snapshot(root)
@@ -328,6 +338,10 @@ def test_an_import_that_fails_keeps_the_patch_out(tree: Path, tmp_path_factory: 
     assert trees.snapshot(tree) == before
     assert bring(python, BYE, verify_import=True)["changed"]
     assert not bring(python, BYE, verify_import=True)["changed"]
+    lacking = trees.patch("lacking", trees.add_method("late", file="sub/b.py"))
+    (tree / "sglang/sub/__init__.py").write_bytes(b"import no_such_module_at_all")
+    result = bring(python, lacking, verify_import=True)
+    assert result["changed"] and ["sglang.sub.b cannot be imported" in one for one in result["unverified"]] == [True]
 
 
 def environment(tree: Path, folder: Path) -> Path:
