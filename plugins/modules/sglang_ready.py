@@ -49,6 +49,12 @@ options:
       - Use 150 or more for a restart over a server that was killed; some leftovers show only then.
     type: int
     default: 0
+  mark:
+    description:
+      - Whether the activation is marked by the outcome. A measurement of something that is not to stay does not mark it,
+        and a restore then puts back what served before.
+    type: bool
+    default: true
   progress:
     description: A file that tells what is being done, a line a step. Set by the action plugin.
     type: path
@@ -226,6 +232,7 @@ def main() -> None:
             "max_timeout": {"type": "int"},
             "stall_timeout": {"type": "int"},
             "soak": {"type": "int", "default": 0},
+            "mark": {"type": "bool", "default": True},
             "progress": {"type": "path"},
         },
         supports_check_mode=True,
@@ -241,7 +248,10 @@ def main() -> None:
     )
     if module.check_mode:
         adapter.finish(module, lambda: ready.look(runner, given["instance"]))
-    adapter.finish(module, lambda: ready.wait(runner, given["instance"], options, given["progress"] or ""))
+    adapter.finish(
+        module,
+        lambda: ready.wait(runner, given["instance"], options, given["progress"] or "", mark=given["mark"]),
+    )
 
 
 if __name__ == "__main__":
