@@ -93,6 +93,8 @@ def test_another_key_than_the_expected_is_refused_before_anything_is_written(wor
     assert "nothing was installed" in said
     vendor = world.refused(key_fingerprint="EB69 3B30 35CD 5710 E231 E123 A4B4 6996 3BF8 63CC")
     assert "wanted EB693B3035CD5710E231E123A4B469963BF863CC" in vendor
+    assert "fetching the repository's key" in world.refused(key=world.address + "none.pub")
+    assert "no key at /nowhere.pub on this host" in world.refused(key="/nowhere.pub")
     assert configuration(world.host) == ""
 
 
