@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import socket
 from typing import Any
@@ -51,10 +52,18 @@ def complete(instances: list[dict[str, Any]], playbook_dir: str | None) -> list[
 
 
 def this_run() -> dict[str, Any]:
-    """The run that this worker belongs to: the process of ansible-playbook, which is its parent."""
-    main = procfs.read(os.getppid())
+    """The run that this worker belongs to: the process of ansible-playbook, which forked it.
+
+    :raises AnsibleActionFail: when that process is gone. Workers have a session of their own and outlive a controller
+        that is killed; one that is left must change nothing, least of all under a lease that nobody renews.
+    """
+    parent = multiprocessing.parent_process()
+    pid = os.getppid() if parent is None or parent.pid is None else parent.pid
+    main = procfs.read(pid)
+    if main is None:
+        raise AnsibleActionFail("the run that this task belongs to has ended; nothing was changed")
     controller = socket.gethostname()
-    return {"id": f"{controller}/{os.getppid()}/{main.started if main else 0}", "controller": controller}
+    return {"id": f"{controller}/{pid}/{main.started}", "controller": controller}
 
 
 def is_over(held: dict[str, Any]) -> bool:

@@ -95,7 +95,7 @@ def test_a_rollout_loses_no_request_and_again_there_is_nothing_to_do(fleet: Flee
     [
         ({"crash": "weights"}, {}, "stand-in fault: told to crash"),
         ({"stall": "capture"}, {}, "stalled"),
-        ({"dead_after_s": 14}, {"hold": 20}, "scheduler"),
+        ({"dead_after_s": 20}, {"hold": 30}, "died while it was held"),
         ({"slowdown": 0.3}, {"bench": True, "bench_output_len": 40}, "times the tokens per second"),
     ],
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.inferops.sglang.plugins.action import sglang_server
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 
@@ -39,3 +42,26 @@ def test_a_run_knows_itself_and_whether_another_is_over() -> None:
     assert sglang_server.is_over({"id": f"{socket.gethostname()}/{os.getppid()}/1"})
     assert not sglang_server.is_over({"id": f"elsewhere/{child.pid}/1"})
     assert not sglang_server.is_over({"id": "by hand"})
+
+
+def _orphan(queue: Any, ended: Any) -> None:
+    ended.wait(10)
+    try:
+        queue.put(sglang_server.this_run())
+    except AnsibleActionFail as error:
+        queue.put(str(error))
+
+
+def _parent(queue: Any, ended: Any) -> None:
+    multiprocessing.get_context("fork").Process(target=_orphan, args=(queue, ended)).start()
+    os._exit(0)
+
+
+def test_a_worker_that_outlives_its_run_changes_nothing() -> None:
+    context = multiprocessing.get_context("fork")
+    queue, ended = context.Queue(), context.Event()
+    run = context.Process(target=_parent, args=(queue, ended))
+    run.start()
+    run.join()
+    ended.set()
+    assert "has ended; nothing was changed" in queue.get(timeout=10)
