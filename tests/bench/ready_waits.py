@@ -85,6 +85,9 @@ _PLAY = """
 - hosts: "{{ host }}"
   gather_facts: false
   tasks:
+    - ansible.builtin.file: {path: "{{ out }}.here", state: touch, mode: "0600"}
+      delegate_to: localhost
+      vars: {ansible_connection: local}
     - ansible.builtin.wait_for: {path: "{{ gate }}"}
       delegate_to: localhost
       vars: {ansible_connection: local}
@@ -119,7 +122,8 @@ class Bench:
         self.sh(f"systemctl stop sglang-{self.instance}")
         waits = {name: self.play(name, tasks, gate) for name, tasks in _WAITS.items()}
         prober = self.prober() if event == "ready" else None
-        time.sleep(6)  # the plays are up and wait at the gate
+        while not all((self.folder / f"{name}.json.here").exists() for name in waits):
+            time.sleep(0.1)
         self.sh(f"systemctl start sglang-{self.instance}")
         gate.touch()
         load = os.getloadavg()[0]
@@ -156,7 +160,8 @@ class Bench:
         path = self.folder / f"{name}.yml"
         path.write_text(_PLAY % tasks)
         out = self.folder / f"{name}.json"
-        out.unlink(missing_ok=True)
+        for left in (out, Path(f"{out}.here")):
+            left.unlink(missing_ok=True)
         more = {"host": self.host, "instance": self.instance, "port": self.port, "gate": str(gate), "out": str(out)}
         argv = [str(ROOT / ".venv/bin/ansible-playbook"), "-i", self.inventory, str(path), "-e", json.dumps(more)]
         log = (self.folder / f"{name}.log").open("wb")
