@@ -155,9 +155,9 @@ def test_no_upgrade_moves_it(world: World) -> None:
     host.run("DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install unattended-upgrades")
     host.run("echo 'Unattended-Upgrade::Origins-Pattern { \"origin=NVIDIA\"; };' > /etc/apt/apt.conf.d/52test")
     # the same, with the pins away: the hold alone stops it
-    host.run("mv /etc/apt/preferences.d/inferops-cuda-13-0 /root/pins")
+    host.run("mv /etc/apt/preferences.d/inferops-cuda-13-0 /tmp/pins")
     log = host.run("unattended-upgrade --verbose 2>&1")
-    host.run("mv /root/pins /etc/apt/preferences.d/inferops-cuda-13-0")
+    host.run("mv /tmp/pins /etc/apt/preferences.d/inferops-cuda-13-0")
     assert "cuda-nvcc-13-0" in log, log  # it was looked at, and left
     assert host.run(VERSIONS) == before
     assert not world.provide()["changed"]
