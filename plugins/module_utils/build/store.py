@@ -114,7 +114,9 @@ def plan(spec: Mapping[str, Any], observed: Build | None) -> Plan:
         if before != after:
             changed.add(name)
             wanted.changes.append(Change(resource, f"package {name}", before, after, REBUILD))
-    files = [drift for drift in observed.drift if not _owners(observed, drift.path) & changed]
+    patched = _patched(observed)
+    # a changed package accounts for its files, but not for a patch that somebody undid
+    files = [d for d in observed.drift if d.path in patched or not _owners(observed, d.path) & changed]
     for what, found, sealed_as in _named(observed, files):
         wanted.changes.append(Change(resource, what, found, sealed_as, REBUILD))
     return wanted
@@ -140,6 +142,12 @@ def _owners(build: Build, path: str) -> set[str]:
     return set(build.manifest.get("owners", {}).get(name, ()))
 
 
+def _patched(build: Build) -> dict[str, str]:
+    """The files that patches changed, relative to the build -> the name of the patch."""
+    prefix = build.manifest["site_packages"] + "/"
+    return {prefix + path: patch["name"] for patch in build.manifest["patches"] for path in patch.get("files", [])}
+
+
 def _named(build: Build, files: list[FileDrift]) -> Iterator[tuple[str, str | None, str | None]]:
     """What a plan says of drifted files: (what, found, sealed as)."""
     if len(files) > NAMED_FILES:
@@ -152,10 +160,10 @@ def _named(build: Build, files: list[FileDrift]) -> Iterator[tuple[str, str | No
             yield f"files of {name}", text, "as sealed"
         return
     prefix = build.manifest["site_packages"] + "/"
-    patched = {path: patch["name"] for patch in build.manifest["patches"] for path in patch.get("files", [])}
+    patched = _patched(build)
     for drift in files:
         short = drift.path[len(prefix) :] if drift.path.startswith(prefix) else drift.path
-        what = f"patched file ({patched[short]}) {short}" if short in patched else f"file {short}"
+        what = f"patched file ({patched[drift.path]}) {short}" if drift.path in patched else f"file {short}"
         if drift.state == snapshot.EXTRA:
             yield what, "not part of the build", None
         else:

@@ -77,6 +77,11 @@ def test_patches_are_applied_sealed_and_proved(site: Site) -> None:
     path.write_text(path.read_text() + "# by hand\n")
     assert [what for what, *dummy in changes(site, build)] == ["patched file (twelve) sglang/srt/models/tiny.py"]
     assert seen(site, plain).intact
+    # named as well when its package changed by hand too
+    info = Path(build.site_packages) / "sglang-0.5.9.dist-info"
+    shutil.copytree(info, info.with_name("sglang-0.5.8.dist-info"))
+    names = [what for what, *dummy in changes(site, build)]
+    assert names == ["package sglang", "patched file (twelve) sglang/srt/models/tiny.py"]
 
 
 def test_a_patch_that_does_not_apply_leaves_no_build(site: Site) -> None:
