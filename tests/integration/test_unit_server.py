@@ -279,10 +279,24 @@ def test_two_instances_do_not_disturb_each_other(server: Server) -> None:
     assert show("b", "MainPID") == [other]
 
 
-def test_a_server_started_by_hand_is_shown_refused_and_taken_over(server: Server) -> None:
+@pytest.fixture
+def by_hand(agent: dict[str, str]) -> Iterator[Callable[[str], None]]:
+    """Starts a server as a person would, with nohup; it is gone when the test is over, whatever became of it."""
+
+    def start(command: str) -> None:
+        folder, dummy, rest = command.partition("; ")
+        sh(f"{folder}; setsid nohup {rest} </dev/null >/tmp/nohup.log 2>&1 & echo $! > /tmp/nohup.pid")
+
+    yield start
+    sh("kill -KILL -$(cat /tmp/nohup.pid) 2>/dev/null || true")
+
+
+def test_a_server_started_by_hand_is_shown_refused_and_taken_over(
+    server: Server, by_hand: Callable[[str], None]
+) -> None:
     python = f"/opt/sglang/builds/{BUILD}.1/bin/python"
     command = f"{python} -m sglang.launch_server --model-path /srv/models/tiny-llama --port 30010 --api-key sk-planted"
-    sh(f"cd /tmp; setsid nohup {command} </dev/null >/tmp/nohup.log 2>&1 & exit")
+    by_hand(f"cd /tmp; {command}")
     wait(lambda: READY in sh("cat /tmp/nohup.log"))
     foretold = server(check=True)
     (stranger,) = one(foretold)["adopted"]
@@ -434,9 +448,11 @@ def test_an_environment_in_place(server: Server, own_environment: None) -> None:
     assert not result(server(IN_PLACE))["changed"]
 
 
-def test_a_server_by_hand_from_an_environment_in_place(server: Server, own_environment: None) -> None:
+def test_a_server_by_hand_from_an_environment_in_place(
+    server: Server, own_environment: None, by_hand: Callable[[str], None]
+) -> None:
     command = "/root/ml-env/bin/python -m sglang.launch_server --model-path /srv/models/tiny-llama --port=30010"
-    sh(f"cd /root; setsid nohup {command} </dev/null >/tmp/nohup.log 2>&1 & exit")
+    by_hand(f"cd /root; {command}")
     wait(lambda: READY in sh("cat /tmp/nohup.log"))
     assert "-e adopt=true" in server(IN_PLACE, expect="failed").failure(HOST)
     assert "--model-path /srv" in processes()
