@@ -8,7 +8,6 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-
 from ansible_collections.inferops.sglang.plugins.plugin_utils import summary
 
 

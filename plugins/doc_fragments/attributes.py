@@ -23,7 +23,7 @@ attributes:
     platforms: linux
     support: full
   action_group:
-    description: Use C(group/inferops.sglang.sglang) in C(module_defaults) to set options for all modules of this collection.
+    description: Use C(group/inferops.sglang.sglang) in C(module_defaults) to set options for all modules here.
     support: full
     membership:
       - inferops.sglang.sglang
@@ -48,7 +48,7 @@ attributes:
     platforms: linux
     support: full
   action_group:
-    description: Use C(group/inferops.sglang.sglang) in C(module_defaults) to set options for all modules of this collection.
+    description: Use C(group/inferops.sglang.sglang) in C(module_defaults) to set options for all modules here.
     support: full
     membership:
       - inferops.sglang.sglang

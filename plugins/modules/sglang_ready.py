@@ -51,8 +51,8 @@ options:
     default: 0
   mark:
     description:
-      - Whether the activation is marked by the outcome. A measurement of something that is not to stay does not mark it,
-        and a restore then puts back what served before.
+      - Whether the activation is marked by the outcome. A measurement of something that is not to stay does not mark
+        it, and a restore then puts back what served before.
     type: bool
     default: true
   progress:

@@ -86,8 +86,7 @@ def find(lock: str, collection_root: Path, search: Sequence[str] = ()) -> Path:
     looked_in = ", ".join(dict.fromkeys(str(folder) for folder in candidates))
     raise InferopsError(
         f"lock {lock!r} is neither a shipped lock ({', '.join(known) or 'there are none'}) nor a folder with "
-        f"{DESCRIPTION} and {REQUIREMENTS} (looked in {looked_in})"
-        + nearest(lock, known)
+        f"{DESCRIPTION} and {REQUIREMENTS} (looked in {looked_in})" + nearest(lock, known)
     )
 
 

@@ -136,7 +136,7 @@ def port_holder() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"args": {"max_runing_requests": 8}}, ["max_runing_requests", "max_running_requests"]),
+        ({"args": {"max_runing_requests": 8}}, ["max_runing_requests", "--max-running-requests"]),
         ({"model_path": "/srv/models/tiny-lama"}, ["/srv/models/tiny-lama"]),
         ({"patches": ["sm120_multimen"]}, ["sm120_multimen", "sm120_multimem"]),
         ({"lock": "sglang-0.5.9-cpy"}, ["sglang-0.5.9-cpy", "sglang-0.5.9-cpu"]),
