@@ -121,8 +121,8 @@ observed:
     instances:
       description:
         - By name, each instance's C(state) (V(ready), V(starting), V(failed), V(stopped), V(absent)), C(release),
-          C(build_id), C(activation), C(outcome), C(restored_from), C(url), C(main_pid), C(active_since), C(restart_reasons),
-          C(patches) and C(start), the record of its last start.
+          C(build_id), C(activation), C(outcome), C(restored_from), C(url), C(main_pid), C(active_since),
+          C(restart_reasons), C(patches) and C(start), the record of its last start.
       type: dict
 agent:
   description: The host agent that belongs to this collection, its C(path) on the controller and its C(version).
