@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup sandbox sandbox-clean deploy test lint unit integration bench lock test-large
+.PHONY: help setup sandbox sandbox-clean deploy test lint unit integration lock test-all test-large
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,10 +32,13 @@ lint: setup ## ruff, mypy, ansible-lint, ansible-test sanity, documentation and 
 unit: setup ## the logic, against real SGLang releases
 	@pytest tests/unit
 
-integration: sandbox ## playbooks against the sandbox hosts
-	@pytest tests/integration
+integration: sandbox ## the main job on the sandbox hosts: deploy, drift, wrong values, restore
+	@pytest tests/integration/test_deploy.py
 
 test: lint unit integration ## all of the above; under 25 minutes on two cores
+
+test-all: sandbox ## every playbook, unit, readiness, toolkit and rollout test on hosts of their own; over an hour
+	@pytest tests/integration
 
 test-large: setup ## checks on gigabytes of real wheels (torch, kernels); fetched once into the cache
 	@pytest tests/large

@@ -37,7 +37,6 @@ class Runner(Protocol):
 
         A program that does not exist gives ``rc`` 127 and says so in ``stderr``; nothing is raised.
         """
-        ...
 
 
 def check(runner: Runner, argv: Sequence[str], doing: str, **kwargs: object) -> str:

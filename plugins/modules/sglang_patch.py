@@ -62,7 +62,7 @@ options:
 extends_documentation_fragment:
   - inferops.sglang.attributes
 author:
-  - the inferops.sglang authors
+  - The inferops.sglang authors (@inferops)
 """
 
 EXAMPLES = r"""

@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Works out in what order and in which batches hosts are changed, and keeps the plan in a file on the controller.
   - Notes the state of each unit there, so that a rollout that was cut off can be resumed.
-  - Nothing is done on any host. The playbook P(inferops.sglang.rollout#playbook) works the plan off.
+  - Nothing is done on any host. The playbook C(inferops.sglang.rollout) works the plan off.
 extends_documentation_fragment:
   - inferops.sglang.attributes
 attributes:
