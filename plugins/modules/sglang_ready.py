@@ -118,6 +118,11 @@ first_generation:
   type: dict
   returned: when a token came back
   sample: {"seconds": 0.06, "text": " Paris", "at": 1795968474.153}
+generation:
+  description: The text of a greedy generation, sixteen tokens with speculative decoding and one without.
+  type: str
+  returned: when a token came back
+  sample: " Paris"
 sampled_generation:
   description: The sampled request, its C(seconds) and C(text).
   type: dict
@@ -130,7 +135,7 @@ soak:
   sample: {"requests": 150, "slowest_s": 0.21}
 speculative:
   description:
-    - The speculative options in force, C(accept_length) (mean tokens of a verify step in the sampled request) and
+    - The speculative options in force, C(accept_length) (mean tokens of a verify step in a greedy request) and
       C(most), what it could be at best.
     - C(warning) says that the draft is hardly ever right.
   type: dict

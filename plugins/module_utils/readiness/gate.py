@@ -3,7 +3,8 @@
 """The gate that a server passes before it is called ready: real generations, asked in the background.
 
 One greedy token of every data-parallel rank; with speculation, one sampled request (on a cold cache the first one can
-stall a server for more than a minute: better here than in front of users); then ``soak`` more, alternating.
+stall a server for more than a minute: better here than in front of users) and one longer greedy one, by which the
+accept length is told (a sampled text is luck); then ``soak`` more, alternating.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _FIRST_RETRY_S = 0.02
 _LAST_RETRY_S = 1.0
 _LONGEST_S = 600.0
 _SAMPLED = {"max_new_tokens": 8, "temperature": 0.8}
+_MEASURED = {"max_new_tokens": 16, "temperature": 0.0}
 _NEVER = float("inf")
 
 
@@ -56,6 +58,7 @@ class Gate:
         self.first: http.Generation | None = None
         self.first_at = 0.0
         self.sampled: http.Generation | None = None
+        self.measured: http.Generation | None = None
         self.soaked: list[float] = []
         self.failure = ""
         self.last_error = ""
@@ -78,7 +81,7 @@ class Gate:
 
     @property
     def accept_length(self) -> float | None:
-        return self.sampled.accept_length if self.sampled is not None else None
+        return self.measured.accept_length if self.measured is not None else None
 
     @property
     def doing(self) -> str:
@@ -86,7 +89,11 @@ class Gate:
         step = self._step()
         if step == "soak":
             return f"soak, {len(self.soaked)} of {self._soak} came back"
-        return {"greedy": "one token of each rank", "sampled": "a sampled request"}.get(step, "generates")
+        return {
+            "greedy": "one token of each rank",
+            "sampled": "a sampled request",
+            "measured": "its accept length",
+        }.get(step, "generates")
 
     def due(self) -> float:
         """When the next request is to be sent, on the monotonic clock."""
@@ -107,6 +114,8 @@ class Gate:
             return "greedy"
         if self._start.speculative and self.sampled is None:
             return "sampled"
+        if self._start.speculative and self.measured is None:
+            return "measured"
         return "soak" if len(self.soaked) < self._soak else ""
 
     def _question(self) -> Callable[[], http.Generation]:
@@ -115,7 +124,10 @@ class Gate:
         if self.dp_size > 1:
             rank = (self._greedy if step == "greedy" else count) % self.dp_size
         sampled = step == "sampled" or (step == "soak" and count % 2 == 1)
-        sampling = _SAMPLED if sampled else {"max_new_tokens": 1 if step == "greedy" else 4, "temperature": 0.0}
+        greedy = (
+            _MEASURED if step == "measured" else {"max_new_tokens": 1 if step == "greedy" else 4, "temperature": 0.0}
+        )
+        sampling = _SAMPLED if sampled else greedy
 
         def ask() -> http.Generation:
             return http.generate(
@@ -145,6 +157,8 @@ class Gate:
                 self.first, self.first_at = answer, at
         elif step == "sampled":
             self.sampled = answer
+        elif step == "measured":
+            self.measured = answer
         else:
             self.soaked.append(answer.seconds)
 
@@ -157,7 +171,11 @@ class Gate:
                 "it was started with another key: restart the instance"
             )
         if self.first is not None:
-            done = {"greedy": f"a greedy token of rank {self._greedy}", "sampled": "the sampled request"}
+            done = {
+                "greedy": f"a greedy token of rank {self._greedy}",
+                "sampled": "the sampled request",
+                "measured": "the longer greedy request",
+            }
             self.failure = f"{done.get(step, f'soak request {len(self.soaked) + 1}')} failed: {answer.error}"
             return
         self._next = time.monotonic() + self._retry_s

@@ -79,6 +79,7 @@ def to_dict(result: Result) -> dict[str, Any]:
         "phases": result.phases,
         "ready_after_s": None,
         "first_generation": None,
+        "generation": None,
         "sampled_generation": None,
         "soak": None,
         "speculative": None,
@@ -98,6 +99,8 @@ def to_dict(result: Result) -> dict[str, Any]:
             told["sampled_generation"] = {"seconds": round(gate.sampled.seconds, 4), "text": gate.sampled.text}
         if gate.soaked:
             told["soak"] = {"requests": len(gate.soaked), "slowest_s": round(max(gate.soaked), 4)}
+        shown = gate.measured or first
+        told["generation"] = shown.text
         told["speculative"] = _speculative(result)
     if result.verdict != READY:
         told["failure"] = _failure(result)
@@ -178,8 +181,7 @@ def _keep(name: str, told: dict[str, Any]) -> None:
     if kept is not None and kept["invocation"] == told["invocation"]:
         return
     entry = {key: told[key] for key in ("invocation", "ready_after_s", "phases", "first_generation")}
-    shown = told["sampled_generation"] or told["first_generation"]
-    entry["generation"] = shown["text"] if shown else None
+    entry["generation"] = told["generation"]
     entry["speculative"] = told["speculative"]
     write_atomic(path, json.dumps(entry, indent=1).encode())
 
