@@ -8,7 +8,6 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
 
 
@@ -16,27 +15,17 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         args = dict(self._task.args)
-        agent = desired.agent()
         described = args.get("instances") or []
-        problems = spec.unknown_keys(described)
         try:
-            if problems:
-                raise InferopsError("; ".join(problems), problems=problems)
-            instances, dummy = desired.with_builds(
-                [dict(instance) for instance in described],
-                python=str(args.pop("python", "")),
-                indexes=args.pop("indexes", []),
-                find_links=args.pop("find_links", []),
-                playbook_dir=(task_vars or {}).get("playbook_dir"),
-            )
+            agent = desired.agent()
+            args["instances"] = desired.complete(described, (task_vars or {}).get("playbook_dir"))
         except InferopsError as error:
             return {**result, "failed": True, "msg": error.message, **error.result}
-        args["instances"] = [{**instance, "agent": agent} for instance in instances]
         args["agent_version"] = agent["version"]
         result.update(self._execute_module(module_args=args, task_vars=task_vars))
         if not result.get("failed"):
             result["agent"] = agent
-            result["builds"] = _to_make(result["plan"], instances, described)
+            result["builds"] = _to_make(result["plan"], args["instances"], described)
         return result
 
 

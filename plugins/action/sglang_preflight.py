@@ -10,7 +10,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
 
 display = Display()
@@ -20,12 +19,8 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         args = dict(self._task.args)
-        listed = args.get("instances") or []
         try:
-            problems = spec.unknown_keys(listed)
-            if problems:
-                raise InferopsError("; ".join(problems), problems=problems)
-            args["instances"] = _with_builds(listed, (task_vars or {}).get("playbook_dir"))
+            args["instances"] = desired.complete(args.get("instances") or [], (task_vars or {}).get("playbook_dir"))
         except InferopsError as error:
             raise AnsibleActionFail(error.message, result=error.result) from error
         result.update(self._execute_module(module_args=args, task_vars=task_vars))
@@ -33,12 +28,3 @@ class ActionModule(ActionBase):
         for line in result.get("summary") or []:
             display.display(f"    {host} {line}")
         return result
-
-
-def _with_builds(instances: list[dict[str, Any]], playbook_dir: str | None) -> list[dict[str, Any]]:
-    """The instances, each with what the host must know of its build, unless the caller has put that there."""
-    bare = [dict(instance) for instance in instances if not instance.get("build")]
-    # which interpreter makes the build is no part of what the build is
-    found, dummy = desired.with_builds(bare, python="", playbook_dir=playbook_dir)
-    built = {instance["name"]: instance for instance in found}
-    return [built.get(instance.get("name"), dict(instance)) for instance in instances]

@@ -13,7 +13,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils import procfs
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
 
 
@@ -22,7 +21,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         args = dict(self._task.args)
         try:
-            args["instances"] = complete(args.get("instances") or [], (task_vars or {}).get("playbook_dir"))
+            args["instances"] = desired.complete(args.get("instances") or [], (task_vars or {}).get("playbook_dir"))
         except InferopsError as error:
             raise AnsibleActionFail(error.message, result=error.result) from error
         args["run"] = this_run()
@@ -33,22 +32,6 @@ class ActionModule(ActionBase):
             done = self._execute_module(module_args=args, task_vars=task_vars)
         result.update(done)
         return result
-
-
-def complete(instances: list[dict[str, Any]], playbook_dir: str | None) -> list[dict[str, Any]]:
-    """The instances with their builds and the agent, unless the caller has put them there.
-
-    :raises InferopsError: for an unknown key, lock or patch.
-    """
-    problems = spec.unknown_keys(instances)
-    if problems:
-        raise InferopsError("; ".join(problems), problems=problems)
-    bare = [instance for instance in instances if not instance.get("build")]
-    # which interpreter makes the build is no part of what the build is
-    found, dummy = desired.with_builds([dict(i) for i in bare], python="", playbook_dir=playbook_dir)
-    built = {instance["name"]: instance for instance in found}
-    agent = desired.agent()
-    return [{**built.get(i["name"], i), "agent": i.get("agent") or agent} for i in instances]
 
 
 def this_run() -> dict[str, Any]:

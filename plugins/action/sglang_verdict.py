@@ -8,8 +8,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.inferops.sglang.plugins.action.sglang_server import complete
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
 
 
 class ActionModule(ActionBase):
@@ -17,7 +17,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         args = dict(self._task.args)
         try:
-            args["instances"] = complete(args.get("instances") or [], (task_vars or {}).get("playbook_dir"))
+            args["instances"] = desired.complete(args.get("instances") or [], (task_vars or {}).get("playbook_dir"))
         except InferopsError as error:
             raise AnsibleActionFail(error.message, result=error.result) from error
         result.update(self._execute_module(module_args=args, task_vars=task_vars))

@@ -36,6 +36,7 @@ class Instance:
         self.root = os.path.join(ROOT, name)
         self.activations = os.path.join(self.root, "activations")
         self.current = os.path.join(self.root, "current")
+        self.ready = os.path.join(self.root, "ready.json")
         self.lease = os.path.join(self.root, "lease.json")
         self.state = os.path.join(STATE, name)
         self.logs = os.path.join(LOGS, name)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,9 +16,6 @@ from .running import Runner
 from .server import resource, spec
 from .toolkit import desired as toolkit_desired
 from .toolkit import state as toolkit_state
-
-#: What ``sglang_ready`` keeps of the last start that served (``readiness.ready.KEPT``; too heavy to import here).
-READY = "ready.json"
 
 
 def run(
@@ -117,7 +113,7 @@ def _state(look: resource.Look) -> str:
 
 def _start(look: resource.Look) -> dict[str, Any] | None:
     """The record of the running start's readiness; ``None`` for one that has not served."""
-    record: dict[str, Any] | None = read_json(os.path.join(layout.Instance(look.instance["name"]).root, READY))
+    record: dict[str, Any] | None = read_json(layout.Instance(look.instance["name"]).ready)
     if record is None or record["invocation"] != look.unit.get("InvocationID"):
         return None
     return record

@@ -25,20 +25,6 @@ options:
     description: The CUDA toolkit, as M(inferops.sglang.cuda_toolkit) takes it; C(source=none) leaves it alone.
     type: dict
     default: {}
-  python:
-    description: The interpreter on the host that builds are made with.
-    type: path
-    default: /usr/bin/python3
-  indexes:
-    description: Package indexes that builds are made from.
-    type: list
-    elements: str
-    default: []
-  find_links:
-    description: Folders of wheels on the host that builds are made from.
-    type: list
-    elements: str
-    default: []
   thorough:
     description:
       - Read every file of every build in place of those alone whose size or time changed. Takes minutes for some
@@ -145,9 +131,6 @@ def main() -> None:
         argument_spec={
             "instances": spec.instances_option(),
             "toolkit": {"type": "dict", "default": {}},
-            "python": {"type": "path", "default": "/usr/bin/python3"},
-            "indexes": {"type": "list", "elements": "str", "default": []},
-            "find_links": {"type": "list", "elements": "str", "default": []},
             "thorough": {"type": "bool", "default": False},
             "agent_version": {"type": "str"},
         },

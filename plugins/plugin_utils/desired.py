@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError, nearest
+from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
 from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archive, builds
 
 COLLECTION = Path(__file__).resolve().parent.parent.parent
-IN_PLACE = "in_place"
 
 
 def instances(
@@ -55,25 +55,30 @@ def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
             base[key] = copy.deepcopy(value)
 
 
-def with_builds(
-    listed: Sequence[dict[str, Any]],
-    *,
-    python: str,
-    indexes: Sequence[str] = (),
-    find_links: Sequence[str] = (),
-    playbook_dir: str | None = None,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The instances with what a host must know of their builds, and the full specifications of the distinct builds.
+def complete(described: Sequence[Mapping[str, Any]], playbook_dir: str | None = None) -> list[dict[str, Any]]:
+    """The instances with what only the controller knows: their builds and the agent, unless the caller has put them
+    there. What every action plugin of a module with ``instances`` does.
 
-    In an instance, ``build`` is short (id, release, CUDA version, the lock's environment, patch names): only the one
-    module that makes a build needs the pins and the patch definitions. An instance in place has no build.
+    :raises InferopsError: for an unknown key, lock or patch.
+    """
+    problems = spec.unknown_keys(described)
+    if problems:
+        raise InferopsError("; ".join(problems), problems=problems)
+    ours = agent()
+    listed = [{**instance, "agent": instance.get("agent") or ours} for instance in described]
+    _add_builds([instance for instance in listed if not instance.get("build")], playbook_dir)
+    return listed
+
+
+def _add_builds(listed: Sequence[dict[str, Any]], playbook_dir: str | None) -> None:
+    """Give each instance its ``build``, short (``short``): only the module that makes a build needs the pins and the
+    patch definitions. An instance in place has none.
 
     :raises InferopsError: for a lock or patch that does not exist or is not valid.
     """
-    specs: dict[str, dict[str, Any]] = {}
     known: dict[tuple[str, str], dict[str, Any]] = {}
     for instance in listed:
-        if instance.get("mode") == IN_PLACE:
+        if instance.get("mode") == spec.IN_PLACE:
             continue
         if not instance.get("lock"):
             raise InferopsError(
@@ -82,20 +87,18 @@ def with_builds(
             )
         key = (str(instance["lock"]), repr(instance.get("patches")))
         if key not in known:
-            known[key] = builds.resolve(
-                str(instance["lock"]),
-                list(instance.get("patches") or []),
-                python=python,
-                indexes=list(indexes),
-                find_links=list(find_links),
-                collection_root=COLLECTION,
-                search=[playbook_dir] if playbook_dir else [],
+            # which interpreter makes the build, and from where, is no part of what the build is
+            known[key] = short(
+                builds.resolve(
+                    str(instance["lock"]),
+                    list(instance.get("patches") or []),
+                    python="",
+                    collection_root=COLLECTION,
+                    search=[playbook_dir] if playbook_dir else [],
+                )
             )
-        spec = known[key]
-        specs[spec["build_id"]] = spec
-        instance["build"] = short(spec)
-        instance["patches"] = instance["build"]["patches"]
-    return list(listed), list(specs.values())
+        instance["build"] = known[key]
+        instance["patches"] = known[key]["patches"]
 
 
 def short(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def _keep(name: str, told: dict[str, Any]) -> None:
 
     :raises OSError: when the instance's folder cannot be written.
     """
-    path = os.path.join(Instance(name).root, KEPT)
+    path = Instance(name).ready
     if not os.path.isdir(os.path.dirname(path)):
         return  # a unit that is none of ours has no activations either
     kept = read_json(path)

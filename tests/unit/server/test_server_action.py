@@ -13,22 +13,23 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.inferops.sglang.plugins.action import sglang_server
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
 
 
 def test_unknown_keys_are_refused_before_a_host_is_asked() -> None:
     with pytest.raises(InferopsError, match="did you mean 'model_path'"):
-        sglang_server.complete([{"name": "a", "modelpath": "/m"}], None)
+        desired.complete([{"name": "a", "modelpath": "/m"}])
 
 
 def test_what_the_caller_has_put_there_is_left() -> None:
     build, agent = {"build_id": "x"}, {"version": "y"}
-    (done,) = sglang_server.complete([{"name": "a", "build": build, "agent": agent}], None)
+    (done,) = desired.complete([{"name": "a", "build": build, "agent": agent}])
     assert done["build"] == build
     assert done["agent"] == agent
 
 
 def test_the_agent_is_added() -> None:
-    (done,) = sglang_server.complete([{"name": "a", "build": {"build_id": "x"}}], None)
+    (done,) = desired.complete([{"name": "a", "build": {"build_id": "x"}}])
     assert len(done["agent"]["version"]) == 16
 
 
