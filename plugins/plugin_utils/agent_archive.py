@@ -24,19 +24,41 @@ DATE = (1980, 1, 1, 0, 0, 0)
 def archive(folder: Path | None = None) -> tuple[Path, str]:
     """Build the archive, if it is not there yet, and return its path and its version.
 
-    ``folder`` is where it is kept; by default a folder of the user's cache.
+    ``folder`` is where it is kept; by default a folder of the user's cache. Every task for every host asks, so the
+    version is kept by what the sources' sizes and times say: reading and packing them costs a hundred times as much.
     """
-    data = build()
-    version = hashlib.sha256(data).hexdigest()[:16]
     folder = folder or _cache()
+    known = folder / f"{_sources()}.version"
+    if known.exists():
+        version = known.read_text(encoding="ascii")
+        path = folder / f"{version}.pyz"
+        if path.exists() and _version(path.read_bytes()) == version:
+            return path, version
+    data = build()
+    version = _version(data)
     path = folder / f"{version}.pyz"
-    if not path.exists() or path.read_bytes() != data:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, path)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(path, data)
+    _write(known, version.encode("ascii"))
     return path, version
+
+
+def _version(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _sources() -> str:
+    """A digest of the name, size and time of every file that the archive may hold, and of what packs them."""
+    files = [Path(__file__), *(COLLECTION / "agent").glob("*.py"), *_utils().rglob("*.py")]
+    seen = sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
+
+
+def _write(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+    os.replace(temporary, path)
 
 
 def build() -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archive
 
 
@@ -17,6 +19,21 @@ def test_the_same_sources_give_the_same_version(tmp_path: Path) -> None:
     os.utime(agent_archive.COLLECTION / "agent" / "cli.py")
     assert agent_archive.archive(tmp_path) == (path, version)
     assert path.name == f"{version}.pyz"
+
+
+def test_an_edit_of_a_source_and_a_damaged_archive_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = tmp_path / "collection"
+    for part in ("agent", "plugins/module_utils"):
+        shutil.copytree(agent_archive.COLLECTION / part, collection / part)
+    monkeypatch.setattr(agent_archive, "COLLECTION", collection)
+    path, before = agent_archive.archive(tmp_path / "kept")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert agent_archive.archive(tmp_path / "kept") == (path, before)
+    assert path.read_bytes() == whole
+    with (collection / "agent" / "cli.py").open("a") as stream:
+        stream.write("# edited\n")
+    assert agent_archive.archive(tmp_path / "kept")[1] != before
 
 
 def test_it_runs_by_itself(tmp_path: Path) -> None:
