@@ -79,7 +79,7 @@ def test_a_wrong_or_second_key_is_refused(keys: dict[str, Any]) -> None:
         (f"URIs: {VENDOR}", True),
         (f"# deb {VENDOR} /", False),
         ("deb https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64/ /", False),
-        ("deb http://deb.debian.org/debian bookworm main", False),
+        ("deb http://mirror.example/debian bookworm main", False),
     ],
 )
 def test_the_same_repository_in_another_file(tmp_path: Path, line: str, same: bool) -> None:
