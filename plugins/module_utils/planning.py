@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import host, layout, systemd
+from . import host, systemd
 from .build import store
 from .changes import Plan
 from .errors import InferopsError
-from .files import read_json
 from .running import Runner
 from .server import resource, spec
 from .toolkit import desired as toolkit_desired
@@ -98,22 +97,14 @@ def _instance(look: resource.Look, builds: Mapping[str, store.Build | None]) -> 
         "active_since": look.process.active_since,
         "restart_reasons": look.reasons,
         "patches": [{"name": p["name"], "state": p["state"]} for p in build.manifest["patches"]] if build else [],
-        "start": _start(look),
+        "start": look.served,
     }
 
 
 def _state(look: resource.Look) -> str:
     """``ready`` (it served once since its start), ``starting``, ``failed``, ``stopped`` or ``absent``."""
     if look.process.main_pid:
-        return "ready" if _start(look) else "starting"
+        return "ready" if look.served else "starting"
     if look.unit.get("ActiveState") == "failed":
         return "failed"
     return "stopped" if look.activation.last else "absent"
-
-
-def _start(look: resource.Look) -> dict[str, Any] | None:
-    """The record of the running start's readiness; ``None`` for one that has not served."""
-    record: dict[str, Any] | None = read_json(layout.Instance(look.instance["name"]).ready)
-    if record is None or record["invocation"] != look.unit.get("InvocationID"):
-        return None
-    return record

@@ -88,6 +88,18 @@ def test_a_second_run_changes_nothing(play: Play, deployed: dict[str, str]) -> N
     assert {host: main_pid(host) for host in HOSTS} == deployed
 
 
+def test_a_start_by_systemd_itself_is_waited_for(play: Play, deployed: dict[str, str]) -> None:
+    """As after a reboot or a crash: nobody has seen this start serving yet."""
+    on("sgl1", "systemctl restart sglang-tiny")
+    run = play(limit="sgl1,localhost")
+    assert run.status == "successful", run.stdout[-3000:]
+    assert [change["what"] for change in run.results("sgl1", "sglang_plan")[0]["plan"]] == ["serves"]
+    assert len(run.results("sgl1", "sglang_ready")) == 1
+    assert observed(run, "sgl1")["state"] == "ready"
+    deployed["sgl1"] = main_pid("sgl1")
+    assert generate("sgl1")["meta_info"]["completion_tokens"] == 8
+
+
 def test_drift_by_hand_is_named_in_check_mode_repaired_and_gone(play: Play, deployed: dict[str, str]) -> None:
     build = on("sgl1", "readlink -f /opt/sglang/tiny/current")
     packages = f"{build}/lib/python3.11/site-packages"

@@ -53,7 +53,7 @@ def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mar
     if mark and result.start is not None:
         told["changed"] = _mark(name, result)
         if result.verdict == READY:
-            _keep(name, told)
+            told["changed"] |= _keep(name, told)
     if result.verdict != READY:
         raise InferopsError(message(name, result, told), **told)
     return told
@@ -169,21 +169,24 @@ def _mark(name: str, result: Result) -> bool:
     return bool(force.set_outcome(name, int(number), "failed"))
 
 
-def _keep(name: str, told: dict[str, Any]) -> None:
+def _keep(name: str, told: dict[str, Any]) -> bool:
     """Keep what is worth telling of a start, for status and the summary of a deploy; the first look is the true one.
+
+    Whether it was the first.
 
     :raises OSError: when the instance's folder cannot be written.
     """
     path = Instance(name).ready
     if not os.path.isdir(os.path.dirname(path)):
-        return  # a unit that is none of ours has no activations either
+        return False  # a unit that is none of ours has no activations either
     kept = read_json(path)
     if kept is not None and kept["invocation"] == told["invocation"]:
-        return
+        return False
     entry = {key: told[key] for key in ("invocation", "ready_after_s", "phases", "first_generation")}
     entry["generation"] = told["generation"]
     entry["speculative"] = told["speculative"]
     write_atomic(path, json.dumps(entry, indent=1).encode())
+    return True
 
 
 def _reporter(path: str) -> Callable[[str], None]:

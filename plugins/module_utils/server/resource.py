@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import layout
 from ..changes import NONE, RESTART, Plan
 from ..errors import InferopsError
+from ..files import read_json
 from . import activation, environment, process, verdict
 from .options import ERROR
 from .render import Rendered, agent_file, render
@@ -43,6 +44,12 @@ class Look:
     def started_from(self) -> dict[str, Any] | None:
         """The record of the activation that the running server was started from."""
         return _started_from(self.instance["name"], self.process)
+
+    @property
+    def served(self) -> dict[str, Any] | None:
+        """What ``sglang_ready`` has kept of the running start; ``None`` for one that it has not seen serving."""
+        kept: dict[str, Any] | None = read_json(layout.Instance(self.instance["name"]).ready)
+        return kept if kept is not None and kept["invocation"] == self.unit.get("InvocationID") else None
 
 
 def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str, Any] | None = None) -> Look:
@@ -107,11 +114,16 @@ def plan(seen: Look, state: str = STARTED, enabled: bool = True) -> Plan:
 
 
 def unproven(seen: Look) -> Plan:
-    """The change that ``sglang_ready`` makes: an activation that is in force and has not served yet."""
+    """The change that ``sglang_ready`` makes: an activation in force, or a start, that nobody has seen serving yet.
+
+    systemd starts servers too: at boot and after a crash.
+    """
     last = seen.activation.last
     changes = Plan()
     if last is not None and last["outcome"] == activation.PENDING:
         changes.add(f"activation/{seen.instance['name']}", "outcome", last["outcome"], activation.GOOD, NONE)
+    elif seen.process.active and not seen.reasons and seen.served is None:
+        changes.add(seen.resource, "serves", "not seen since its start", True, NONE)
     return changes
 
 

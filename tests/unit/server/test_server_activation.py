@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import stat
@@ -140,6 +141,24 @@ def test_outcomes(described: dict[str, Any]) -> None:
     assert not force.set_outcome("kimi", 1, activation.GOOD)
     assert not resource.unproven(resource.look(described, UNIT)).changed
     assert not force.set_outcome("kimi", 7, activation.GOOD)
+
+
+@pytest.mark.parametrize("seen_before", [None, "f" * 32])
+def test_a_start_that_nobody_saw_serving_is_not_in_sync(described: dict[str, Any], seen_before: str | None) -> None:
+    """systemd starts servers at boot and after a crash: such a one is waited for like any other."""
+    apply(described)
+    force.set_outcome("kimi", 1, activation.GOOD)
+    running = {**UNIT, "LoadState": "loaded", "ActiveState": "active", "MainPID": str(os.getpid())}
+    running["InvocationID"] = "0" * 32
+    ready = Path(layout.Instance("kimi").ready)
+    if seen_before:
+        ready.write_text(json.dumps({"invocation": seen_before}))
+    seen = resource.look(described, running)
+    # this process is no server of ours, so the look finds reasons to restart it; of those the plan tells anyway
+    seen = dataclasses.replace(seen, reasons=[])
+    assert [change.what for change in resource.unproven(seen).changes] == ["serves"]
+    ready.write_text(json.dumps({"invocation": running["InvocationID"]}))
+    assert not resource.unproven(seen).changed
 
 
 def test_prune_keeps_the_last_good_one(described: dict[str, Any]) -> None:
