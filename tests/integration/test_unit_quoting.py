@@ -48,7 +48,7 @@ word = st.one_of(nasty, text, st.lists(nasty, min_size=2, max_size=3).map("".joi
 
 @pytest.fixture(scope="module")
 def line() -> Iterator[unit_host.Line]:
-    connection = unit_host.Line(unit_host.up("unit1"), _ON_HOST)
+    connection = unit_host.Line(unit_host.up(unit_host.HOST), _ON_HOST)
     yield connection
     connection.call("clean")
     connection.close()

@@ -14,7 +14,7 @@ from conftest import Play, Run
 
 pytestmark = pytest.mark.sandbox
 
-HOST = "unit1"
+HOST = unit_host.HOST
 BUILD = "stand-in-0.5.15-000000000000"
 TRACEBACK = 'Traceback (most recent call last):\n  File "/x/loader.py", line 7, in load\n    read()\n'
 READY = "The server is fired up and ready to roll!"

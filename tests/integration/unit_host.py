@@ -15,6 +15,8 @@ from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archi
 ROOT = Path(__file__).resolve().parent.parent.parent
 STAND_IN = Path(os.environ.get("INFEROPS_CACHE", "/var/cache/inferops")) / "stand-in"
 SSH_CONFIG = "/var/lib/inferops-sandbox/ssh/config"
+#: The host of these tests, so that two checkouts can test at once.
+HOST = os.environ.get("INFEROPS_TEST_HOST", "unit1")
 
 # Runs on the host: one JSON value a line in, one out; each names a function of the text given at the start.
 _LINE = """
