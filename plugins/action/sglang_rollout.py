@@ -13,8 +13,6 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.plugin_utils import rollout, rollout_file
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
 
 class ActionModule(ActionBase):
     _requires_connection = False
@@ -25,6 +23,7 @@ class ActionModule(ActionBase):
             argument_spec={
                 "path": {"type": "path", "required": True},
                 "hosts": {"type": "list", "elements": "str"},
+                "only": {"type": "list", "elements": "str"},
                 "gateway": {"type": "str", "default": ""},
                 "wishes": {"type": "dict", "default": {}},
                 "resume": {"type": "bool", "default": False},
@@ -40,19 +39,20 @@ class ActionModule(ActionBase):
             plan, changed = self._plan(args, task_vars or {})
         except InferopsError as error:
             raise AnsibleActionFail(error.message) from error
-        result.update(changed=changed, plan=plan, lines=rollout.lines(plan), stop=rollout.must_stop(plan))
+        result.update(changed=changed, plan=plan, lines=rollout.lines(plan), stop=rollout.must_stop(plan, time.time()))
         return result
 
     def _plan(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         path = args["path"]
         write = not self._task.check_mode
         if args["hosts"] is not None:
-            hosts = [described(name, task_vars["hostvars"][name], args["gateway"]) for name in args["hosts"]]
+            behind = bool(args["gateway"])
+            hosts = [rollout.described(name, task_vars["hostvars"][name], behind) for name in args["hosts"]]
             wishes = args["wishes"]
             plan = (
                 rollout.resume(rollout_file.read(path), hosts, wishes)
                 if args["resume"]
-                else rollout.plan(hosts, wishes)
+                else rollout.plan(hosts, wishes, args["only"])
             )
             if write:
                 rollout_file.write(path, plan)
@@ -66,27 +66,3 @@ class ActionModule(ActionBase):
 
         # a note of what was done elsewhere is no change
         return rollout_file.update(path, change), False
-
-
-def described(name: str, variables: Mapping[str, Any], gateway: str) -> dict[str, Any]:
-    """What the planning must know of a host.
-
-    :raises InferopsError: for a server that the gateway could not reach.
-    """
-    urls = variables.get("sglang_worker_urls")
-    if urls is None and gateway:
-        urls = [_url(name, instance, key) for key, instance in (variables.get("sglang_instances") or {}).items()]
-    return {
-        "name": name,
-        "replica": variables.get("sglang_replica") or None,
-        "workers": list(urls or []) if gateway else [],
-    }
-
-
-def _url(host: str, instance: Mapping[str, Any], name: str) -> str:
-    if instance.get("host", _LOOPBACK[0]) in _LOOPBACK:
-        raise InferopsError(
-            f"instance {name!r} of {host} listens on loopback, where the gateway cannot reach it; set its 'host' to an "
-            "address of the host (0.0.0.0), or name its URL in sglang_worker_urls"
-        )
-    return f"http://{host}:{instance.get('port', 30000)}"

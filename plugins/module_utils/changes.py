@@ -51,20 +51,28 @@ class Change:
 class Plan:
     """The changes of one or several resources, in the order in which they must be applied.
 
-    ``deferred`` lists what cannot be known yet (a build that does not exist has no options to check).
+    ``deferred`` lists what cannot be known yet (a build that does not exist has no options to check). ``noticed`` are
+    differences that nothing here ever puts right: a stranger's process, the driver.
     """
 
     changes: list[Change] = field(default_factory=list)
     deferred: list[str] = field(default_factory=list)
+    noticed: list[Change] = field(default_factory=list)
 
     def add(self, resource: str, what: str, before: Any, after: Any, consequence: str = NONE) -> None:
         """Record the difference, if there is one."""
         if before != after:
             self.changes.append(Change(resource, what, before, after, consequence))
 
+    def notice(self, resource: str, what: str, before: Any, after: Any) -> None:
+        """Record a difference that is reported and never corrected, if there is one."""
+        if before != after:
+            self.noticed.append(Change(resource, what, before, after))
+
     def extend(self, other: Plan) -> None:
         self.changes.extend(other.changes)
         self.deferred.extend(other.deferred)
+        self.noticed.extend(other.noticed)
 
     @property
     def changed(self) -> bool:

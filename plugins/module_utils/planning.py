@@ -11,6 +11,7 @@ from . import host, systemd
 from .build import store
 from .changes import Plan
 from .errors import InferopsError
+from .gpu import drift as gpu_drift
 from .running import Runner
 from .server import resource, spec
 from .toolkit import desired as toolkit_desired
@@ -43,14 +44,18 @@ def run(
     for look in seen:
         changes.extend(resource.plan(look))
         changes.extend(resource.unproven(look))
+    found_gpus = gpu_drift.observe()
+    changes.extend(gpu_drift.plan(found_gpus, [(look.last_served or {}).get("driver") for look in seen]))
     return {
         "plan": changes.to_list(),
+        "noticed": [change.to_dict() for change in changes.noticed],
         "in_sync": not changes.changed,
         "consequence": changes.consequence,
         "deferred": changes.deferred,
         "observed": {
             "host": found_host,
             "toolkit": found_toolkit,
+            "gpus": found_gpus,
             "instances": {look.instance["name"]: _instance(look, builds) for look in seen},
         },
     }

@@ -11,8 +11,8 @@ short_description: Compare a host with its description, in one call
 version_added: "0.1.0"
 description:
   - Looks at everything that this collection manages on a host (service user and folders, CUDA toolkit, builds,
-    activations, processes) and returns what differs, each difference with what applying it would mean for a running
-    server.
+    activations, processes), and at who holds the GPUs, and returns what differs, each difference with what applying it
+    would mean for a running server.
   - It changes nothing, and it is fast, so that C(deploy.yml) asks it first and does nothing more on a host that is as
     described.
 author:
@@ -79,8 +79,16 @@ plan:
       description: What putting it right means for a running server (V(none), V(restart) or V(rebuild)).
       type: str
       sample: restart
+noticed:
+  description:
+    - What differs and is never put right by this collection, in the form of RV(plan). A stranger's process on a GPU, a
+      driver whose libraries are not those of the loaded module, or that was moved since the servers were last seen
+      serving.
+  returned: success
+  type: list
+  elements: dict
 in_sync:
-  description: Whether nothing differs.
+  description: Whether RV(plan) is empty.
   returned: success
   type: bool
 consequence:
@@ -103,6 +111,9 @@ observed:
       type: dict
     toolkit:
       description: CUDA toolkits.
+      type: dict
+    gpus:
+      description: The C(driver), its C(libraries), and the C(holders) of GPUs; nothing where there are neither.
       type: dict
     instances:
       description:

@@ -33,6 +33,12 @@ options:
       - Their variables C(sglang_replica), C(sglang_instances) and C(sglang_worker_urls) are looked at.
     type: list
     elements: str
+  only:
+    description:
+      - Hosts that are changed; the others of O(hosts) are left alone and count as workers that stay. By default all are
+        changed. A rollout that is resumed knows its own.
+    type: list
+    elements: str
   gateway:
     description: The gateway's host. Without one nothing is drained by a gateway.
     type: str

@@ -27,6 +27,7 @@ DEFAULTS: dict[str, Any] = {
     "drain_timeout": 600,
     "soak": 20,
     "hold": 60,
+    "until": 0,
     "bench": True,
     "bench_concurrency": [1],
     "bench_repeat": 5,
@@ -38,6 +39,7 @@ PLANNED, STARTED, DONE = "planned", "started", "done"
 RESTORED, OUT, UNREACHABLE = "restored", "out", "unreachable"
 #: States of a unit that count as failures. ``restored`` serves as before; ``out`` gets no requests.
 FAILED = (RESTORED, OUT, UNREACHABLE)
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def wishes(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,10 +53,34 @@ def wishes(given: Mapping[str, Any]) -> dict[str, Any]:
                 f"sglang_rollout has the unknown key {key!r}{nearest(str(key), DEFAULTS)}; known: {', '.join(DEFAULTS)}"
             )
     found = {**DEFAULTS, **given}
-    for key in ("max_failures", "max_parallel_loads", "drain_timeout", "soak", "hold"):
+    for key in ("max_failures", "max_parallel_loads", "drain_timeout", "soak", "hold", "until"):
         if isinstance(found[key], bool) or not isinstance(found[key], (int, float)) or found[key] < 0:
             raise InferopsError(f"sglang_rollout.{key} is {found[key]!r}; it must be a number that is not negative")
     return found
+
+
+def described(name: str, variables: Mapping[str, Any], gateway: bool) -> dict[str, Any]:
+    """What the planning must know of a host, from its variables.
+
+    :raises InferopsError: for a server that the gateway could not reach.
+    """
+    urls = variables.get("sglang_worker_urls")
+    if urls is None and gateway:
+        urls = [_url(name, instance, key) for key, instance in (variables.get("sglang_instances") or {}).items()]
+    return {
+        "name": name,
+        "replica": variables.get("sglang_replica") or None,
+        "workers": list(urls or []) if gateway else [],
+    }
+
+
+def _url(host: str, instance: Mapping[str, Any], name: str) -> str:
+    if instance.get("host", _LOOPBACK[0]) in _LOOPBACK:
+        raise InferopsError(
+            f"instance {name!r} of {host} listens on loopback, where the gateway cannot reach it; set its 'host' to an "
+            "address of the host (0.0.0.0), or name its URL in sglang_worker_urls"
+        )
+    return f"http://{host}:{instance.get('port', 30000)}"
 
 
 def units_of(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -73,8 +99,11 @@ def units_of(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(units.values())
 
 
-def plan(hosts: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole plan for hosts that have none yet.
+def plan(
+    hosts: Sequence[Mapping[str, Any]], given: Mapping[str, Any], only: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The whole plan for hosts that have none yet. With ``only``, units without any of these hosts are left alone; they
+    count as workers that stay.
 
     :raises InferopsError: when there is nobody to roll, a canary that does not exist, or too few workers to keep
         ``min_routable`` of them routable.
@@ -85,7 +114,10 @@ def plan(hosts: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[s
         raise InferopsError("there is no host to roll: the pattern in sglang_hosts matches none")
     notes: list[str] = []
     limit = _limit(len(units), options, notes)
-    canary, rest = _canary(units, options["canary"])
+    open_ = units if only is None else [unit for unit in units if set(unit["hosts"]) & set(only)]
+    for unit in units:
+        unit["state"] = PLANNED if unit in open_ else DONE
+    canary, rest = _canary(open_, options["canary"])
     batches = _cut(canary, [limit]) + _cut(rest, [min(limit, size) for size in sizes(options["batch"], len(units))])
     return _planned(units, batches, {unit["name"] for unit in canary}, options, notes)
 
@@ -223,14 +255,16 @@ def mark(
     return {**kept, "units": units, "events": [*kept["events"], event], "figures": measured}
 
 
-def must_stop(kept: Mapping[str, Any]) -> str | None:
-    """Why the rollout must not go on, if it must not: a failed canary, or more failures than are accepted."""
+def must_stop(kept: Mapping[str, Any], now: float = 0) -> str | None:
+    """Why the rollout must not go on, if it must not: a failed canary, more failures than are accepted, or its end."""
     failed = [unit for unit in kept["units"] if unit["state"] in FAILED]
     canaries = [unit["name"] for unit in failed if unit.get("canary")]
     if canaries:
         return f"the canary failed ({', '.join(canaries)})"
     if len(failed) > kept["options"]["max_failures"]:
         return f"{len(failed)} failed ({', '.join(_names(failed))}), {kept['options']['max_failures']} are accepted"
+    if 0 < kept["options"].get("until", 0) <= now and any(unit["state"] == PLANNED for unit in kept["units"]):
+        return "the time that it had (until) is over"
     return None
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from .. import procfs
 from ..errors import InferopsError
 from ..files import read_json, write_atomic
+from ..gpu.driver import Roots, kernel_version
 from ..layout import Instance
 from ..running import Runner
 from ..server import activation, force
@@ -185,6 +186,8 @@ def _keep(name: str, told: dict[str, Any]) -> bool:
     entry = {key: told[key] for key in ("invocation", "ready_after_s", "phases", "first_generation")}
     entry["generation"] = told["generation"]
     entry["speculative"] = told["speculative"]
+    # a plan tells by it that the driver was moved since
+    entry["driver"] = kernel_version(Roots())
     write_atomic(path, json.dumps(entry, indent=1).encode())
     return True
 

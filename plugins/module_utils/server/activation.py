@@ -23,6 +23,8 @@ from ..files import read_bytes, read_json, sha256
 
 PENDING, GOOD, FAILED, RESTORED = "pending", "good", "failed", "restored"
 RECORD = "activation.json"
+#: The most that the modes of secret files may allow, by their names in an activation's folder.
+SECRET_MODES = {"secret.env": 0o600, "secrets.yaml": 0o640}
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class InForce:
 
 @dataclass(frozen=True)
 class Observed:
-    """What is in force for an instance. ``last`` is the record of the newest activation."""
+    """What is in force for an instance. ``last`` is the record of the newest activation; ``exposed`` are kept secrets
+    that others than root and the service user's group may read or write, with their permissions."""
 
     name: str
     files: dict[str, InForce]
     current: str | None
     last: dict[str, Any] | None
+    exposed: dict[str, str] = field(default_factory=dict)
 
 
 def paths_of(name: str) -> dict[str, str]:
@@ -65,8 +69,8 @@ def permissions(path: str, name: str, run_as: str) -> tuple[int, int, int]:
     """
     paths = layout.Instance(name)
     if path == paths.secrets_file:
-        return 0o640, 0, gid_of(run_as)
-    return (0o600 if path == paths.secret_env_file else 0o644), 0, 0
+        return SECRET_MODES["secrets.yaml"], 0, gid_of(run_as)
+    return (SECRET_MODES["secret.env"] if path == paths.secret_env_file else 0o644), 0, 0
 
 
 def gid_of(user: str) -> int:
@@ -88,7 +92,24 @@ def observe(name: str) -> Observed:
             status = os.lstat(path)
             text = raw.decode("utf-8", "surrogateescape")
             files[path] = InForce(text, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
-    return Observed(name, files, link_of(layout.Instance(name).current), newest(name))
+    return Observed(name, files, link_of(layout.Instance(name).current), newest(name), exposed(name))
+
+
+def exposed(name: str) -> dict[str, str]:
+    """The secret files of all kept activations that are open to more than whom they are for."""
+    paths = layout.Instance(name)
+    found = {}
+    for number in numbers(name):
+        for path in (paths.secret_env_file, paths.secrets_file):
+            kept = os.path.join(folder(name, number), paths_of(name)[path])
+            try:
+                status = os.lstat(kept)
+            except FileNotFoundError:
+                continue
+            allowed = SECRET_MODES[os.path.basename(kept)]
+            if status.st_uid != 0 or stat.S_IMODE(status.st_mode) & ~allowed:
+                found[kept] = _permissions(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+    return found
 
 
 def plan(observed: Observed, desired: Mapping[str, Any], files: Mapping[str, str], secret: frozenset[str]) -> Plan:
@@ -113,6 +134,8 @@ def plan(observed: Observed, desired: Mapping[str, Any], files: Mapping[str, str
                 _permissions(found.mode, found.uid, found.gid),
                 _permissions(*wanted),
             )
+    for path, permitted in observed.exposed.items():
+        changes.add(resource, f"permissions of {path}", permitted, "as it was kept: for root, or the service user too")
     changes.add(resource, "current", observed.current, desired["root"], NONE)
     if not changes.changed:
         last = observed.last

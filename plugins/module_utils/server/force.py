@@ -18,7 +18,9 @@ from ..files import fsync_dir, read_bytes, sha256, write_atomic
 from .activation import (
     PENDING,
     RECORD,
+    SECRET_MODES,
     describe_content,
+    exposed,
     folder,
     gid_of,
     last_good,
@@ -71,6 +73,9 @@ def put_in_force(name: str, desired: Mapping[str, Any], files: Mapping[str, str]
                 write_atomic(path, _bytes(files[path]), mode, uid, gid)
         elif os.path.lexists(path):
             os.unlink(path)
+    for path in exposed(name):
+        os.chown(path, 0, -1)
+        os.chmod(path, SECRET_MODES[os.path.basename(path)])
     link = layout.Instance(name).current
     if link_of(link) != desired["root"]:
         temporary = link + ".new"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from .spec import IN_PLACE
 
 #: States of a unit in which there is, or soon will be again, a process.
 RUNNING = ("active", "activating", "reloading", "deactivating")
+_AS_FOUND, _AS_DESCRIBED = "(secret, as found)", "(secret, as described)"
 
 
 @dataclass(frozen=True)
@@ -72,38 +74,51 @@ def digests(files: list[str]) -> dict[str, str | None]:
     return {path: None if raw is None else sha256(raw) for path, raw in found}
 
 
-def reasons(
+@dataclass(frozen=True)
+class Difference:
+    """Why the running server is not the one that is wanted: the part, as it runs, as it should, and all in words."""
+
+    what: str
+    before: Any
+    after: Any
+    text: str
+
+
+def differences(
     instance: Mapping[str, Any],
     environment: Environment,
     rendered: Rendered,
     observed: Observed,
     before: Mapping[str, Any] | None,
-) -> list[str]:
-    """Why the running server is not the one that is wanted, in words; empty when it is, or when none runs.
+) -> list[Difference]:
+    """What makes the running server another than the wanted one; empty when it is that one, or when none runs.
 
     ``before`` is the record of the activation that the server was started from, where it is known.
     """
     if not observed.main_pid:
         return []
     if observed.record is None:
-        return ["it was not started by this collection's launcher, so what it has loaded is not known"]
+        text = "it was not started by this collection's launcher, so what it has loaded is not known"
+        return [Difference("start record", None, "of this collection's launcher", text)]
     return [
-        *_environment_reasons(environment, observed),
-        *_argv_reasons(rendered.argv, observed),
-        *_variable_reasons(rendered, observed, before),
-        *_unit_reasons(instance, rendered, observed),
-        *_file_reasons(instance, rendered, observed.record),
-        *_drop_in_reasons(observed),
+        *_environment_differences(environment, observed),
+        *_argv_differences(rendered.argv, observed),
+        *_variable_differences(rendered, observed, before),
+        *_unit_differences(instance, rendered, observed),
+        *_file_differences(instance, rendered, observed.record),
+        *_drop_in_differences(observed),
     ]
 
 
-def _environment_reasons(environment: Environment, observed: Observed) -> Iterator[str]:
+def _environment_differences(environment: Environment, observed: Observed) -> Iterator[Difference]:
     running = observed.argv[0] if observed.argv else ""
     if running != environment.python:
-        yield f"it runs from {os.path.dirname(os.path.dirname(running))}; wanted is {environment.root}"
+        root = os.path.dirname(os.path.dirname(running))
+        text = f"it runs from {root}; wanted is {environment.root}"
+        yield Difference("environment", root, environment.root, text)
 
 
-def _argv_reasons(wanted: list[str], observed: Observed) -> Iterator[str]:
+def _argv_differences(wanted: list[str], observed: Observed) -> Iterator[Difference]:
     added = (observed.record or {}).get("added") or []
     have = [word for word in observed.argv[1:] if word not in added]
     want = wanted[1:]
@@ -111,10 +126,11 @@ def _argv_reasons(wanted: list[str], observed: Observed) -> Iterator[str]:
         return
     before, after = _options(have), _options(want)
     for option in sorted(before.keys() | after.keys()):
-        if before.get(option) != after.get(option):
-            yield f"option {option}: it runs {_said(before.get(option))}; wanted {_said(after.get(option))}"
+        runs, wants = before.get(option), after.get(option)
+        if runs != wants:
+            yield _said_of(f"option {option}", runs, wants)
     if before == after:
-        yield "its arguments stand in another order"
+        yield Difference("order of arguments", have, want, "its arguments stand in another order")
 
 
 def _options(words: list[str]) -> dict[str, str]:
@@ -131,54 +147,71 @@ def _options(words: list[str]) -> dict[str, str]:
     return found
 
 
+def _said_of(what: str, runs: str | None, wants: str | None) -> Difference:
+    return Difference(what, runs, wants, f"{what}: it runs {_said(runs)}; wanted {_said(wants)}")
+
+
 def _said(value: str | None) -> str:
     if value is None:
         return "without it"
     return f"with {value!r}" if value else "with it"
 
 
-def _variable_reasons(rendered: Rendered, observed: Observed, before: Mapping[str, Any] | None) -> Iterator[str]:
+def _variable_differences(
+    rendered: Rendered, observed: Observed, before: Mapping[str, Any] | None
+) -> Iterator[Difference]:
     have = observed.environ
     for name, value in rendered.variables.items():
         if have.get(name) != value:
-            yield f"environment variable {name}: it runs {_said(have.get(name))}; wanted {_said(value)}"
+            yield _said_of(f"environment variable {name}", have.get(name), value)
     for name, value in rendered.secret_variables.items():
         if have.get(name) != value:
-            yield f"secret environment variable {name} is not the one that it was started with"
+            what = f"secret environment variable {name}"
+            yield Difference(what, _AS_FOUND, _AS_DESCRIBED, f"{what} is not the one that it was started with")
     wanted = rendered.variables.keys() | rendered.secret_variables.keys()
     for name in (before or {}).get("variables") or []:
         if name not in wanted and name in have:
-            yield f"environment variable {name} is set in it and no longer wanted"
+            # it may have been a secret one
+            what = f"environment variable {name}"
+            yield Difference(what, "set", None, f"{what} is set in it and no longer wanted")
 
 
-def _unit_reasons(instance: Mapping[str, Any], rendered: Rendered, observed: Observed) -> Iterator[str]:
+def _unit_differences(instance: Mapping[str, Any], rendered: Rendered, observed: Observed) -> Iterator[Difference]:
     record = observed.record or {}
-    user = _user(observed.uid)
-    if user != instance["run_as"]:
-        yield f"it runs as {user}; wanted is {instance['run_as']}"
+    user, run_as = _user(observed.uid), instance["run_as"]
+    if user != run_as:
+        yield Difference("user", user, run_as, f"it runs as {user}; wanted is {run_as}")
     if record.get("shape") != rendered.shape:
-        yield "the unit's limits or its sandbox have changed since it was started"
-    if record.get("gpus") != ",".join(instance["gpus"]):
-        yield f"it was started on GPUs {record.get('gpus')}; wanted are {','.join(instance['gpus'])}"
+        text = "the unit's limits or its sandbox have changed since it was started"
+        yield Difference("limits and sandbox", record.get("shape"), rendered.shape, text)
+    gpus = ",".join(instance["gpus"])
+    if record.get("gpus") != gpus:
+        text = f"it was started on GPUs {record.get('gpus')}; wanted are {gpus}"
+        yield Difference("GPUs", record.get("gpus"), gpus, text)
 
 
-def _file_reasons(instance: Mapping[str, Any], rendered: Rendered, record: Mapping[str, Any]) -> Iterator[str]:
+def _file_differences(
+    instance: Mapping[str, Any], rendered: Rendered, record: Mapping[str, Any]
+) -> Iterator[Difference]:
     secrets = layout.Instance(instance["name"]).secrets_file
     loaded: dict[str, str | None] = record.get("files") or {}
     now = digests([path for path in loaded if path != secrets])
     text = rendered.files.get(secrets)
     now[secrets] = None if text is None else sha256(text.encode())
     for path, digest in loaded.items():
-        if digest != now[path]:
-            what = "the API keys" if path == secrets else path
-            yield f"{what} changed since it was started"
+        if digest == now[path]:
+            continue
+        if path == secrets:
+            yield Difference("API keys", _AS_FOUND, _AS_DESCRIBED, "the API keys changed since it was started")
+        else:
+            yield Difference(f"loaded file {path}", digest, now[path], f"{path} changed since it was started")
     if instance["mode"] == IN_PLACE and instance.get("source"):
         newest = newest_source(instance["source"])
         if newest and newest[0] > record["started_at"]:
-            yield f"{newest[1]} was edited since it was started"
+            yield _older(newest[1], record["started_at"], newest[0], f"{newest[1]} was edited since it was started")
 
 
-def _drop_in_reasons(observed: Observed) -> Iterator[str]:
+def _drop_in_differences(observed: Observed) -> Iterator[Difference]:
     """Settings of the user's own for the unit; what they say is not ours, that they count is."""
     for path in observed.drop_ins:
         try:
@@ -186,7 +219,17 @@ def _drop_in_reasons(observed: Observed) -> Iterator[str]:
         except OSError:
             continue
         if observed.record and changed > observed.record["started_at"]:
-            yield f"the drop-in {path} of its unit changed since it was started"
+            text = f"the drop-in {path} of its unit changed since it was started"
+            yield _older(f"drop-in {path}", observed.record["started_at"], changed, text)
+
+
+def _older(what: str, started: float, changed: float, text: str) -> Difference:
+    """The process is older than a file that it has read."""
+    return Difference(what, f"started {_clock(started)}", f"changed {_clock(changed)}", text)
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def newest_source(root: str) -> tuple[float, str] | None:

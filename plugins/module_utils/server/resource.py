@@ -33,7 +33,7 @@ class Look:
     process: process.Observed
     environment: environment.Environment | None
     wanted: Rendered | None
-    reasons: list[str]
+    differences: list[process.Difference]
     strangers: list[Stranger]
 
     @property
@@ -41,14 +41,25 @@ class Look:
         return f"process/{self.instance['name']}"
 
     @property
+    def reasons(self) -> list[str]:
+        """Why the running server must be restarted, in words."""
+        return [difference.text for difference in self.differences]
+
+    @property
     def started_from(self) -> dict[str, Any] | None:
         """The record of the activation that the running server was started from."""
         return _started_from(self.instance["name"], self.process)
 
     @property
+    def last_served(self) -> dict[str, Any] | None:
+        """The record of the last start that ``sglang_ready`` has seen serving, this one or an earlier one."""
+        kept: dict[str, Any] | None = read_json(layout.Instance(self.instance["name"]).ready)
+        return kept
+
+    @property
     def served(self) -> dict[str, Any] | None:
         """What ``sglang_ready`` has kept of the running start; ``None`` for one that it has not seen serving."""
-        kept: dict[str, Any] | None = read_json(layout.Instance(self.instance["name"]).ready)
+        kept = self.last_served
         return kept if kept is not None and kept["invocation"] == self.unit.get("InvocationID") else None
 
 
@@ -63,7 +74,7 @@ def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str,
     running = process.observe(name, unit)
     found = environment.find(instance, schema)
     wanted = None
-    reasons: list[str] = []
+    different: list[process.Difference] = []
     if found is not None:
         wanted = render(instance, found, speculate=verdict.speculate(instance, found))
         refused = [problem for problem in wanted.problems if problem.severity == ERROR]
@@ -73,14 +84,14 @@ def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str,
                 + "; ".join(f"args.{problem.option}: {problem.message}" for problem in refused),
                 problems=[problem.message for problem in refused],
             )
-        reasons = process.reasons(instance, found, wanted, running, _started_from(name, running))
+        different = process.differences(instance, found, wanted, running, _started_from(name, running))
     strangers: list[Stranger] = []
     if not running.active:
         # a host on which everything runs needs none of this
         from . import adopt
 
         strangers = adopt.strangers(instance["port"], unit_name(name))
-    return Look(instance, unit, activation.observe(name), running, found, wanted, reasons, strangers)
+    return Look(instance, unit, activation.observe(name), running, found, wanted, different, strangers)
 
 
 def plan(seen: Look, state: str = STARTED, enabled: bool = True) -> Plan:
@@ -108,8 +119,9 @@ def plan(seen: Look, state: str = STARTED, enabled: bool = True) -> Plan:
         changes.add(seen.resource, "state", STOPPED, STARTED)
     elif state == RESTARTED:
         changes.add(seen.resource, "restart", "running", "restarted, as asked for", RESTART)
-    elif seen.reasons:
-        changes.add(seen.resource, "restart", seen.reasons, "restarted, as described", RESTART)
+    else:
+        for different in seen.differences:
+            changes.add(seen.resource, different.what, different.before, different.after, RESTART)
     return changes
 
 
@@ -122,7 +134,7 @@ def unproven(seen: Look) -> Plan:
     changes = Plan()
     if last is not None and last["outcome"] == activation.PENDING:
         changes.add(f"activation/{seen.instance['name']}", "outcome", last["outcome"], activation.GOOD, NONE)
-    elif seen.process.active and not seen.reasons and seen.served is None:
+    elif seen.process.active and not seen.differences and seen.served is None:
         changes.add(seen.resource, "serves", "not seen since its start", True, NONE)
     return changes
 

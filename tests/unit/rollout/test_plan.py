@@ -81,10 +81,10 @@ def test_wishes_that_make_no_sense_are_refused(wish: dict[str, Any], text: str) 
 
 def test_a_failed_canary_stops_at_once_and_others_by_their_number() -> None:
     plan = rollout.plan(hosts(4), {"max_failures": 1})
-    assert rollout.must_stop(plan) is None
+    assert rollout.must_stop(plan, 0) is None
     assert "canary" in str(rollout.must_stop(rollout.mark(plan, "gpu-1", "restored", 0)))
     one = rollout.mark(plan, "gpu-2", "restored", 0, "slow")
-    assert rollout.must_stop(one) is None
+    assert rollout.must_stop(one, 0) is None
     assert "2 failed" in str(rollout.must_stop(rollout.mark(one, "gpu-3", "unreachable", 0)))
 
 
@@ -145,3 +145,21 @@ def test_whatever_is_wished_every_host_comes_once_and_enough_stay(
     rest = rollout.resume(plan, hosts(count), wish)
     assert set(rest["hosts"]) == {host["name"] for host in hosts(count)} - {f"gpu-{n}" for n in done}
     assert sum(rest["serial"]) == len(rest["hosts"]) or not rest["hosts"]
+
+
+def test_with_only_some_hosts_the_others_stay_and_count_as_workers() -> None:
+    plan = rollout.plan(hosts(4, gpu_2="big", gpu_3="big"), {"batch": 4, "min_routable": 1}, only=["gpu-3", "gpu-4"])
+    assert plan["batches"] == [["big"], ["gpu-4"]]
+    assert plan["hosts"] == ["gpu-2", "gpu-3", "gpu-4"]
+    assert {unit["name"]: unit["state"] for unit in plan["units"]}["gpu-1"] == "done"
+    # one of one could not be taken out; one of four can
+    assert rollout.plan(hosts(4), {}, only=["gpu-2"])["serial"] == [1]
+
+
+def test_a_rollout_begins_no_unit_after_its_end() -> None:
+    plan = rollout.plan(hosts(3), {"until": 1000})
+    assert rollout.must_stop(plan, 999) is None
+    assert "until" in (rollout.must_stop(plan, 1000) or "")
+    for unit in ("gpu-1", "gpu-2", "gpu-3"):
+        plan = rollout.mark(plan, unit, rollout.DONE, 1)
+    assert rollout.must_stop(plan, 1001) is None

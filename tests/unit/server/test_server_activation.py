@@ -155,7 +155,7 @@ def test_a_start_that_nobody_saw_serving_is_not_in_sync(described: dict[str, Any
         ready.write_text(json.dumps({"invocation": seen_before}))
     seen = resource.look(described, running)
     # this process is no server of ours, so the look finds reasons to restart it; of those the plan tells anyway
-    seen = dataclasses.replace(seen, reasons=[])
+    seen = dataclasses.replace(seen, differences=[])
     assert [change.what for change in resource.unproven(seen).changes] == ["serves"]
     ready.write_text(json.dumps({"invocation": running["InvocationID"]}))
     assert not resource.unproven(seen).changed
@@ -202,3 +202,16 @@ def test_the_newest_sealed_build_is_taken(described: dict[str, Any]) -> None:
 def test_an_option_that_the_release_would_refuse_stops_the_plan(described: dict[str, Any]) -> None:
     with pytest.raises(InferopsError, match=r"args\.tp_sise: .*did you mean '--tp-size'"):
         plan({**described, "args": {"tp_sise": 8}})
+
+
+def test_a_kept_secret_that_was_opened_to_others_is_seen_and_closed(described: dict[str, Any]) -> None:
+    described = {**described, "api_key": "sk-planted", "secret_env": {"T": "hf-planted"}}
+    apply(described)
+    kept = Path(activation.folder("kimi", 1)) / "secrets.yaml"
+    kept.chmod(0o644)
+    seen = resource.look(described, UNIT)
+    changes = [change for change in resource.plan(seen).changes if str(kept) in change.what]
+    assert [change.before.partition(",")[0] for change in changes] == ["0644"]
+    apply(described)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o640
+    assert activation.exposed("kimi") == {}

@@ -158,8 +158,17 @@ def test_a_variable_that_is_no_longer_wanted(described: dict[str, Any], start: S
     assert seen.environment is not None
     assert seen.wanted is not None
     before = {"variables": ["NCCL_DEBUG", "HOME"]}
-    reasons = process.reasons({**described, "env": {}}, seen.environment, seen.wanted, seen.process, before)
-    assert reasons == ["environment variable NCCL_DEBUG is set in it and no longer wanted"]
+    (found,) = process.differences({**described, "env": {}}, seen.environment, seen.wanted, seen.process, before)
+    assert found.text == "environment variable NCCL_DEBUG is set in it and no longer wanted"
+    assert (found.what, found.before, found.after) == ("environment variable NCCL_DEBUG", "set", None)
+
+
+def test_a_plan_has_each_difference_with_what_runs_and_what_is_wanted(described: dict[str, Any], start: Start) -> None:
+    shown = start()
+    changed = {**described, "args": {"tp_size": 2}, "secret_env": {"T": "hf-other"}}
+    found = {c.what: (c.before, c.after) for c in resource.plan(resource.look(changed, shown)).changes}
+    assert found["option --tp-size"] == ("1", "2")
+    assert found["secret environment variable T"] == ("(secret, as found)", "(secret, as described)")
 
 
 def test_a_process_without_a_record(described: dict[str, Any], start: Start) -> None:

@@ -1,0 +1,70 @@
+"""What a gateway lacks, and what it has too much of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.module_utils.gateway import registration, workers
+
+A, B, C = (f"http://gpu-0{n}:30000" for n in (1, 2, 3))
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Path:
+    """A gateway's files; the list says ``A`` present and ``B`` drained, the manifest agrees."""
+    paths = {name: str(tmp_path / f"{name}.json") for name in ("workers", "secrets", "manifest")}
+    options = {"host": "127.0.0.1", "port": 8080, "discovery_file": paths["manifest"]}
+    (tmp_path / "gateway.json").write_text(
+        json.dumps({"workers": paths["workers"], "secrets": paths["secrets"], "options": options})
+    )
+    listed = {A: "present", B: "drained"}
+    Path(paths["workers"]).write_text(json.dumps({"format": 1, "workers": listed}))
+    Path(paths["manifest"]).write_text(json.dumps(workers.manifest_of(listed)))
+    Path(paths["secrets"]).write_text("{}")
+    Path(paths["secrets"]).chmod(0o640)
+    return tmp_path
+
+
+def run(gateway: Path, *urls: str) -> dict[str, Any]:
+    found = registration.run(urls, str(gateway / "gateway.json"))
+    found["noticed"] = [change for change in found["noticed"] if "permissions" not in change["what"]]
+    return found
+
+
+def test_all_there(gateway: Path) -> None:
+    found = run(gateway, A)
+    assert found["in_sync"]
+    assert [(change["what"], change["before"]) for change in found["noticed"]] == [(f"worker {B}", "drained")]
+
+
+def test_missing_and_drained_ones_are_to_be_put_back(gateway: Path) -> None:
+    found = run(gateway, A, B, C + "/")
+    assert [(c["what"], c["before"], c["after"]) for c in found["plan"]] == [
+        (f"worker {B}", "drained", "present"),
+        (f"worker {C}", "absent", "present"),
+    ]
+    assert {c["resource"] for c in found["plan"]} == {"gateway"}
+
+
+def test_a_manifest_that_does_not_agree_with_the_list(gateway: Path) -> None:
+    (gateway / "manifest.json").write_text(json.dumps({"version": 1, "workers": [{"url": B}]}))
+    before = {change["what"]: change["before"] for change in run(gateway, A, B)["plan"]}
+    assert before == {
+        f"worker {A}": "present in the list, missing in the manifest",
+        f"worker {B}": "drained in the list, named in the manifest",
+    }
+
+
+def test_keys_that_others_may_read_are_noticed(gateway: Path) -> None:
+    (gateway / "secrets.json").chmod(0o644)
+    noticed = registration.run([A, B], str(gateway / "gateway.json"))["noticed"]
+    assert [change["before"].partition(",")[0] for change in noticed] == ["0644"]
+
+
+def test_no_gateway_here(tmp_path: Path) -> None:
+    with pytest.raises(InferopsError, match="no gateway on this host"):
+        registration.run([A], str(tmp_path / "gateway.json"))
