@@ -26,8 +26,6 @@ class ActionModule(ActionBase):
         hostvars = (task_vars or {})["hostvars"]
         planned = {host: hostvars[host].get(args["variable"]) if host in hostvars else None for host in args["hosts"]}
         lines = summary.lines(planned)
-        display = Display()
-        for line in lines:
-            display.display(line)
+        Display().display("\n".join(lines))
         result.update(changed=False, lines=lines)
         return result

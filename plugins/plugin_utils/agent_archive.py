@@ -50,8 +50,11 @@ def _version(data: bytes) -> str:
 def _sources() -> str:
     """A digest of the name, size and time of every file that the archive may hold, and of what packs them."""
     files = [Path(__file__), *(COLLECTION / "agent").glob("*.py"), *_utils().rglob("*.py")]
-    seen = sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-    return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
+    seen = []
+    for file in map(str, files):
+        status = os.stat(file)
+        seen.append((file, status.st_size, status.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(seen)).encode()).hexdigest()[:16]
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -127,7 +127,7 @@ def _description(text: str, path: Path) -> dict[str, Any]:
     :raises InferopsError: for invalid YAML, an unknown key, a missing key or a value of another kind.
     """
     try:
-        value = yaml.safe_load(text)
+        value = catalogue.plain_yaml(text)
     except yaml.YAMLError as error:
         raise InferopsError(f"{path} is not valid YAML: {error}") from error
     if not isinstance(value, dict):

@@ -16,7 +16,12 @@ from ansible_collections.inferops.sglang.plugins.module_utils.errors import Infe
 from ansible_collections.inferops.sglang.plugins.module_utils.patch.definition import normalise
 from ansible_collections.inferops.sglang.plugins.module_utils.patch.fingerprint import digest
 
-__all__ = ["digest", "load", "shipped"]
+__all__ = ["digest", "load", "plain_yaml", "shipped"]
+
+
+def plain_yaml(text: str) -> Any:
+    """The value of a YAML text; by the parser in C, where PyYAML has it: every host asks anew."""
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def shipped(collection_root: str | Path) -> list[str]:
@@ -59,7 +64,7 @@ def _path_of(entry: str, collection_root: Path) -> Path:
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = plain_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InferopsError(f"cannot read the patch file {path}: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -8,7 +8,6 @@ collection or of the user is read here, on the controller, once for each task.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def instances(
     """
     if not isinstance(described, Mapping):
         raise InferopsError(f"sglang_instances must map names to instances; found a {type(described).__name__}")
-    listed = [{**copy.deepcopy(dict(value or {})), "name": name} for name, value in described.items()]
+    listed = [{**_copy(dict(value or {})), "name": name} for name, value in described.items()]
     names = list(described)
     for name in [*(override or {}), *only]:
         if name not in names:
@@ -52,19 +51,28 @@ def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
         if isinstance(value, Mapping) and isinstance(base.get(key), dict):
             merge(base[key], value)
         else:
-            base[key] = copy.deepcopy(value)
+            base[key] = _copy(value)
 
 
-def complete(described: Sequence[Mapping[str, Any]], playbook_dir: str | None = None) -> list[dict[str, Any]]:
+def _copy(value: Any) -> Any:
+    """A copy down to the texts and numbers; ``copy.deepcopy`` would take each of Ansible's tagged texts apart."""
+    if isinstance(value, Mapping):
+        return {key: _copy(part) for key, part in value.items()}
+    return [_copy(part) for part in value] if isinstance(value, list) else value
+
+
+def complete(
+    described: Sequence[Mapping[str, Any]], playbook_dir: str | None = None, ours: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """The instances with what only the controller knows: their builds and the agent, unless the caller has put them
-    there. What every action plugin of a module with ``instances`` does.
+    there. What every action plugin of a module with ``instances`` does; ``ours`` is ``agent()``, where it is known.
 
     :raises InferopsError: for an unknown key, lock or patch.
     """
     problems = spec.unknown_keys(described)
     if problems:
         raise InferopsError("; ".join(problems), problems=problems)
-    ours = agent()
+    ours = ours or agent()
     listed = [{**instance, "agent": instance.get("agent") or ours} for instance in described]
     _add_builds([instance for instance in listed if not instance.get("build")], playbook_dir)
     return listed
