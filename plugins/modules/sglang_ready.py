@@ -18,8 +18,14 @@ description:
   - Failed is known at once, with the one line that is the cause. Stalled means that nothing moves that should move in
     this phase, as opposed to slow.
   - While it waits, one line a host is shown on a change of phase or every 15 seconds.
-  - The activation that was started is marked good or failed by the outcome, which a later restore goes by. That mark is
-    all that it changes.
+  - The activation that was started is marked good or failed by the outcome, which a later restore goes by, and the
+    first wait that sees a start serve keeps its timeline for status and summaries. That is all that it changes. Servers
+    are started by systemd too, at boot and after a crash; such a start counts as a change once.
+  - In check mode nothing is waited for and the server is asked nothing. C(changed) foretells what would be noted, with
+    a start that is still under way taken to end well.
+  - On a host of a replica over several hosts that is not the first one (C(node_rank) 1 and up) there is no tokenizer,
+    so nothing can be asked for, and C(/health) is V(200) whatever happens. There, ready means that the server said so
+    and that its workers live, and no generation is returned.
 extends_documentation_fragment:
   - inferops.sglang.attributes
 options:
@@ -41,7 +47,8 @@ options:
   stall_timeout:
     description:
       - Seconds without any evidence of progress after which the start is stalled.
-      - By default 180, during graph capture 300, during the warm-up 240.
+      - By default 180, during graph capture 300, during the warm-up 240; 900 where several hosts start together, for
+        each waits for the slowest.
     type: int
   soak:
     description:
@@ -109,9 +116,10 @@ phases:
       returned: always
   sample: [{"name": "weights", "started": 24.0, "seconds": 203.0}]
 ready_after_s:
-  description: Seconds from the start to the first generated token.
+  description:
+    - Seconds from the start to the first generated token, or, where none can be asked for, to the server's own word.
   type: float
-  returned: when a token came back
+  returned: when it is ready
   sample: 243.518
 first_generation:
   description: The first greedy token, its C(seconds) and C(text), and the Unix time C(at) which it came back.
@@ -252,7 +260,7 @@ def main() -> None:
         hangup=sys.stdout.fileno(),
     )
     if module.check_mode:
-        adapter.finish(module, lambda: ready.look(runner, given["instance"]))
+        adapter.finish(module, lambda: ready.look(runner, given["instance"], mark=given["mark"]))
     adapter.finish(
         module,
         lambda: ready.wait(runner, given["instance"], options, given["progress"] or "", mark=given["mark"]),

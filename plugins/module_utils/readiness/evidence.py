@@ -84,6 +84,10 @@ class Processes:
         below = procfs.descendants(self.main)
         return [process for process in below if process.state == "Z" and process.name.startswith(WORKER)]
 
+    def has_workers(self) -> bool:
+        """Whether a worker lives."""
+        return any(name_of(pid).startswith(WORKER) for pid in self.members())
+
     def stopped(self, members: Iterable[int]) -> list[str]:
         """Workers, and the main process, that a signal or a debugger holds."""
         found = (procfs.read(pid) for pid in sorted(members))

@@ -74,12 +74,21 @@ def alive(runner: Runner, name: str, *, quiet_s: float = 60.0, patience_s: float
     if dead:
         names = ", ".join(f"{process.name} (pid {process.pid}) {evidence.exit_of(process.pid)}" for process in dead)
         return Life(DEAD, f"ended: {names}", "child_sigkill_zombie_service", unit.pid, unit.invocation)
+    if start is not None and start.node > 0:
+        return _follower(start, unit, processes)
     if start is None or not processes.own(start.port):
         return Life(STARTING, "does not listen yet", pid=unit.pid, invocation=unit.invocation)
     worked = last_batch(start.log)
     if worked is not None and local_clock(time.time()) - worked <= quiet_s:
         return Life(ALIVE, "worked just now", pid=unit.pid, invocation=unit.invocation)
     return _ask(instance, start, unit, patience_s)
+
+
+def _follower(start: units.Start, unit: units.Unit, processes: evidence.Processes) -> Life:
+    """A node other than the first cannot be asked, and its health answer says nothing: its workers are looked at."""
+    if read(start.log).story.ready is None or not processes.has_workers():
+        return Life(STARTING, "its workers are not ready yet", pid=unit.pid, invocation=unit.invocation)
+    return Life(ALIVE, "its workers live; node 0 is asked for tokens", pid=unit.pid, invocation=unit.invocation)
 
 
 def _ask(instance: Instance, start: units.Start, unit: units.Unit, patience_s: float) -> Life:

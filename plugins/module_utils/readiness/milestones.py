@@ -93,12 +93,19 @@ MILESTONES = (
     _m(HTTP_BIND, BEGIN, r"INFO: +Started server process"),
     _m(WARMUP, BEGIN, r"INFO: +Uvicorn running on "),
     _m(SERVING, BEGIN, r"The server is fired up and ready to roll!", "The server is fired up and ready to roll!"),
+    # All that a node other than the first says when its workers are ready: it has no tokenizer, so no API.
+    _m(
+        SERVING,
+        BEGIN,
+        r"Dummy health check server started in background thread",
+        "Dummy health check server started in background thread",
+    ),
 )
 
 # One quick look decides whether a message can be a milestone at all.
 MAYBE = re.compile(
     r"server_args=|Init |Load weight |[\w -]{0,40}KV Cache |Memory pool end|Capture |max_total_num_tokens=|"
-    r"INFO: +(?:Started|Uvicorn)|The server is fired up"
+    r"INFO: +(?:Started|Uvicorn)|The server is fired up|Dummy health check server started"
 )
 
 # Seconds without any sign of life after which a phase counts as stalled, where only the log is known. Far above what
@@ -116,6 +123,8 @@ PATIENCE = {
     HTTP_BIND: 300,
     WARMUP: 300,
 }
+# Where several hosts start together, each waits for the slowest, of which nothing is seen here.
+PATIENCE_WITH_OTHERS = 900
 
 _NAMES = {
     IMPORT: "starting",

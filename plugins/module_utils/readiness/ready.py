@@ -22,7 +22,7 @@ from ..running import Runner
 from ..server import activation, force
 from . import unit as units
 from .inspect import of_instance
-from .verdict import FAILED, READY, STALLED
+from .verdict import FAILED, READY, STALLED, STARTING
 from .watch import TIMEOUT, Abandoned, Options, Result, Watch
 
 #: In the instance's folder: what is kept of the last start that served.
@@ -60,14 +60,21 @@ def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mar
     return told
 
 
-def look(runner: Runner, name: str) -> dict[str, Any]:
-    """What can be said without waiting or asking the server anything (check mode)."""
+def look(runner: Runner, name: str, *, mark: bool = True) -> dict[str, Any]:
+    """What can be said without waiting or asking the server anything (check mode).
+
+    A start that goes well is expected to end well: ``changed`` foretells what the wait would note of it then.
+    """
     instance = Instance(name)
     unit = units.observe(runner, instance)
     if not unit.found or unit.pid == 0:
         return {"changed": False, "state": "deferred", "deferred": [f"{instance.unit} does not run yet"]}
     found = of_instance(runner, name)
-    return {"changed": False, "state": found["verdict"], "failure": None if found["verdict"] == READY else found}
+    verdict = READY if found["verdict"] == STARTING else found["verdict"]
+    news = _outcome(name, unit.invocation, verdict) is not None
+    news |= verdict == READY and not _seen(instance, unit.invocation)
+    failure = None if found["verdict"] == READY else found
+    return {"changed": mark and news, "state": found["verdict"], "failure": failure}
 
 
 def to_dict(result: Result) -> dict[str, Any]:
@@ -103,6 +110,8 @@ def to_dict(result: Result) -> dict[str, Any]:
         shown = gate.measured or first
         told["generation"] = shown.text
         told["speculative"] = _speculative(result)
+    elif result.verdict == READY:  # a node that nobody can ask
+        told["ready_after_s"] = _said_after(result)
     if result.verdict != READY:
         told["failure"] = _failure(result)
     return told
@@ -135,10 +144,15 @@ def _after(result: Result, first_at: float) -> float | None:
     start = result.start
     if start is None or start.started_at is None:
         return None
-    serving = [phase for phase in result.phases if phase["name"] == "serving"]
-    if serving and first_at - start.started_at > serving[0]["started"] + result.waited_s + 1:
-        return float(serving[0]["started"])
+    said = _said_after(result)
+    if said is not None and first_at - start.started_at > said + result.waited_s + 1:
+        return said
     return first_at - start.started_at
+
+
+def _said_after(result: Result) -> float | None:
+    """Seconds from the start to the server's own word that it serves."""
+    return next((float(phase["started"]) for phase in result.phases if phase["name"] == "serving"), None)
 
 
 def _speculative(result: Result) -> dict[str, Any] | None:
@@ -158,16 +172,29 @@ def _speculative(result: Result) -> dict[str, Any] | None:
 
 def _mark(name: str, result: Result) -> bool:
     """Mark the activation that was started. One that has been good stays good: a later failure is not its fault."""
-    recorded = read_json(units.record_path(Instance(name), result.start.invocation)) if result.start else None
+    wanted = _outcome(name, result.start.invocation, result.verdict) if result.start else None
+    return wanted is not None and bool(force.set_outcome(name, *wanted))
+
+
+def _outcome(name: str, invocation: str, verdict: str) -> tuple[int, str] | None:
+    """The activation that a verdict says something new of, and what; ``None`` where there is no news."""
+    recorded = read_json(units.record_path(Instance(name), invocation))
     number = recorded.get("activation") if recorded else None
-    if number is None:
-        return False
-    if result.verdict == READY:
-        return bool(force.set_outcome(name, int(number), "good"))
-    found = activation.record(name, int(number))
-    if result.verdict not in (FAILED, STALLED) or found is None or found["outcome"] != activation.PENDING:
-        return False
-    return bool(force.set_outcome(name, int(number), "failed"))
+    found = activation.record(name, int(number)) if number is not None else None
+    if number is None or found is None:
+        return None
+    if verdict == READY:
+        return None if found["outcome"] == "good" else (int(number), "good")
+    failed = verdict in (FAILED, STALLED) and found["outcome"] == activation.PENDING
+    return (int(number), "failed") if failed else None
+
+
+def _seen(instance: Instance, invocation: str) -> bool:
+    """Whether this start has been seen serving before. A unit that is none of ours has no memory for it."""
+    if not os.path.isdir(os.path.dirname(instance.ready)):
+        return True
+    kept = read_json(instance.ready)
+    return kept is not None and kept["invocation"] == invocation
 
 
 def _keep(name: str, told: dict[str, Any]) -> bool:
@@ -177,18 +204,14 @@ def _keep(name: str, told: dict[str, Any]) -> bool:
 
     :raises OSError: when the instance's folder cannot be written.
     """
-    path = Instance(name).ready
-    if not os.path.isdir(os.path.dirname(path)):
-        return False  # a unit that is none of ours has no activations either
-    kept = read_json(path)
-    if kept is not None and kept["invocation"] == told["invocation"]:
+    if _seen(Instance(name), told["invocation"]):
         return False
     entry = {key: told[key] for key in ("invocation", "ready_after_s", "phases", "first_generation")}
     entry["generation"] = told["generation"]
     entry["speculative"] = told["speculative"]
     # a plan tells by it that the driver was moved since
     entry["driver"] = kernel_version(Roots())
-    write_atomic(path, json.dumps(entry, indent=1).encode())
+    write_atomic(Instance(name).ready, json.dumps(entry, indent=1).encode())
     return True
 
 

@@ -366,6 +366,13 @@ LINES: tuple[Signature, ...] = (
         source=("Subprocess {name} (pid={proc.pid}) crashed ", "with exit code {proc.exitcode}"),
         since="0.5.10",
     ),
+    # of a node other than the first, whose main process then ends with status 0
+    _s(
+        "child_exit",
+        r"Scheduler or DataParallelController (?P<pid>\d+) terminated with (?P<code>-?[1-9]\d*)",
+        WRAPPER,
+        source=("Scheduler or DataParallelController {proc.pid} ", "terminated with {proc.exitcode}"),
+    ),
     _s("child_exit", r"^Exit code: (?P<code>-?\d+)", WRAPPER, source=("Exit code: ",), until="0.5.9"),
     _s(
         "rank_dead",
@@ -415,7 +422,7 @@ EXPLANATIONS: tuple[tuple[Signature, frozenset[str]], ...] = (
 
 # What SGLang prints about its own end, and about health; not causes by themselves.
 SIGQUIT = re.compile(r"Received sigquit from a child process|SIGQUIT received\.")
-SIGTERM = re.compile(r"SIGTERM received\.")
+SIGTERM = re.compile(r"SIGTERM received(?:\.| on node_rank )")
 FORCED = re.compile(r"Signal SIGTERM received while health check failed")
 UNHEALTHY = re.compile(
     r"Health check failed\. Server couldn't get a response from detokenizer.*?(?:last_heartbeat time: (?P<beat>\S+))?$"

@@ -23,6 +23,8 @@ _ARGUMENTS = {
         "tp_size",
         "dp_size",
         "pp_size",
+        "nnodes",
+        "node_rank",
         "port",
         "speculative_algorithm",
         "speculative_draft_model_path",

@@ -55,6 +55,20 @@ class Start:
     dp_size: int = 1
     argv: tuple[str, ...] = field(default=())
 
+    @property
+    def nodes(self) -> int:
+        """How many hosts serve together."""
+        return self._given("--nnodes", 1)
+
+    @property
+    def node(self) -> int:
+        """Which of them this one is. Only the first (0) has a tokenizer and answers requests."""
+        return self._given("--node-rank", 0)
+
+    def _given(self, option: str, default: int) -> int:
+        given = [word.partition("=")[2] for word in self.argv if word.startswith(option + "=")]
+        return int(given[-1]) if given else default
+
 
 def check_state(text: str) -> str:
     """The given unit state, if it is one.

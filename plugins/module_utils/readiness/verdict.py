@@ -190,7 +190,7 @@ def _stalled(story: Story, seen: Observation) -> State | None:
         return _state(story, STALLED, name, story.phase, hidden, hidden.rank, CATEGORIES[name].advice)
     silent = _silent(story, seen)
     phase, rank, line = _laggard(story)
-    if silent is None or silent < {**ms.PATIENCE, **seen.patience}.get(phase, float("inf")):
+    if silent is None or silent < _patience(story, seen, phase):
         return None
     category = "stalled"
     if story.jit is not None:
@@ -200,6 +200,15 @@ def _stalled(story: Story, seen: Observation) -> State | None:
     finding = f"no sign of progress for {silent:.0f} s in phase {phase}" + (f" of {rank}" if rank else "")
     hint = CATEGORIES[category].advice
     return _state(story, STALLED, category, phase, line, rank, hint, (*_findings(story), finding))
+
+
+def _patience(story: Story, seen: Observation, phase: str) -> float:
+    """Seconds of silence that this phase is given."""
+    if phase in seen.patience:
+        return seen.patience[phase]
+    alone = int(story.arguments.get("nnodes", "1")) == 1
+    own = ms.PATIENCE.get(phase, float("inf"))
+    return own if alone else max(own, ms.PATIENCE_WITH_OTHERS)
 
 
 def _silent(story: Story, seen: Observation) -> float | None:
@@ -230,12 +239,14 @@ def _laggard(story: Story) -> tuple[str, str, Piece | None]:
 
 
 def _absent(story: Story, ranks: Iterable[str]) -> str:
-    """The first tensor-parallel rank of which there is no word at all, where that is the only kind of rank."""
+    """The first tensor-parallel rank of this host of which there is no word, where that is the only kind of rank."""
     size = int(story.arguments.get("tp_size", "1") or 1)
+    nodes, node = (int(story.arguments.get(name, default)) for name, default in (("nnodes", "1"), ("node_rank", "0")))
+    here = range(size // nodes * node, size // nodes * (node + 1))
     if any(story.arguments.get(name, "1") not in ("1", "None") for name in ("dp_size", "pp_size")):
         return ""
     heard = {_tp(rank) for rank in ranks}
-    return next((f"TP{number}" for number in range(size) if heard and number not in heard), "")
+    return next((f"TP{number}" for number in here if heard and number not in heard), "")
 
 
 def _unconnected(story: Story, here: dict[str, Any]) -> list[str]:

@@ -152,7 +152,7 @@ class Watch:
     def _read(self) -> None:
         if self._start is None and self._unit.invocation:
             self._start = units.start_of(self._instance, self._unit.invocation)
-            if self._start is not None:
+            if self._start is not None and self._start.node == 0:
                 self._gate = Gate(self._instance, self._start, self._options.soak)
         self._read_log()
         if time.monotonic() >= self._next_look:
@@ -234,6 +234,8 @@ class Watch:
             return self._came_to(state)
         if self._gate is not None and self._gate.failure:
             return self._came_to(self._failed(state, "generation_failed", self._gate.failure))
+        if state.verdict == READY and self._follower and self._workers_live():
+            return self._came_to(self._unasked(state))
         if state.verdict == READY and self._gate is not None and self._gate.passed:
             return self._came_to(self._owned(state))
         if state.verdict == READY and self._silent() > self._patience(ms.WARMUP):
@@ -251,7 +253,7 @@ class Watch:
             patience={phase: self._patience(phase) for phase in ms.PHASES},
             stop_asked=units.stop_asked(self._instance, self._unit.invocation),
             dead_children=tuple(self._dead),
-            outlives=not release or _version(release) <= _version(_SURVIVES),
+            outlives=not release or _version(release) <= _version(_SURVIVES) or self._follower,
             oom_kills=self._killed_for_memory(),
         )
 
@@ -262,7 +264,10 @@ class Watch:
         return time.monotonic() - last
 
     def _patience(self, phase: str) -> float:
-        return PATIENCE[phase] if self._options.stall_timeout is None else self._options.stall_timeout
+        if self._options.stall_timeout is not None:
+            return self._options.stall_timeout
+        together = self._start is not None and self._start.nodes > 1
+        return max(PATIENCE[phase], ms.PATIENCE_WITH_OTHERS) if together else PATIENCE[phase]
 
     def _killed_for_memory(self) -> int | None:
         """By the unit's own counter; where it has none, by the whole host's, if the death was in our time."""
@@ -291,6 +296,19 @@ class Watch:
         if not self._gone and not unit.ended:
             state = self._failed(state, "not_running")
         return self._came_to(state)
+
+    @property
+    def _follower(self) -> bool:
+        return self._start is not None and self._start.node > 0
+
+    def _workers_live(self) -> bool:
+        self._look()
+        return not self._dead and not self._gone and self._processes.has_workers()
+
+    def _unasked(self, state: State) -> State:
+        """A node other than the first: it has no tokenizer, and its health answer is 200 whatever happens."""
+        said = "the workers of this node live; generations are asked of node 0, which answers for all"
+        return replace(state, findings=(*state.findings, said))
 
     def _owned(self, state: State) -> State:
         """A generation came back; but from whom?"""

@@ -39,9 +39,16 @@ class Host:
         self.server: StandIn | None = None
         self.calls = 0
 
-    def start(self, release: str = "0.5.23", speculative: Mapping[str, Any] | None = None, **keys: Any) -> StandIn:
+    def start(
+        self,
+        release: str = "0.5.23",
+        speculative: Mapping[str, Any] | None = None,
+        options: Sequence[str] = (),
+        **keys: Any,
+    ) -> StandIn:
         """Start the stand-in as this instance's server."""
-        options = ["--speculative-algorithm=EAGLE3", "--speculative-draft-model-path=/d"] if speculative else []
+        options = list(options)
+        options += ["--speculative-algorithm=EAGLE3", "--speculative-draft-model-path=/d"] if speculative else []
         server = StandIn(self.logs, release, options, **keys)
         server.log = self.logs / f"{INVOCATION}.log"
         self.record(server, release, speculative)
@@ -56,6 +63,7 @@ class Host:
             "host": "127.0.0.1",
             "port": server.port,
             "speculative": speculative,
+            "argv": ["python3", "-m", "sglang.launch_server", *server.options],
             "started_at": time.time(),
             "log": str(server.log),
         }

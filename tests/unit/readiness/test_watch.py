@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import live, ready, watch
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.watch import Options
-from conftest import Host
+from conftest import INVOCATION, Host
 
 SPECULATIVE = {"algorithm": "EAGLE3", "num_steps": 2, "eagle_topk": 4, "num_draft_tokens": 16}
 
@@ -267,3 +268,39 @@ def test_status_and_diagnosis(host: Host) -> None:
     found = live.diagnose(host.runner, "demo")
     assert found["verdict"] == "ready"
     assert any("sglang::schedul" in line for line in found["processes"])
+
+
+def activated(host: Host, outcome: str) -> Path:
+    """Activation 3 of the instance, from which its server was started; the file that holds its outcome."""
+    folder = Path(host.instance.root) / "activations" / "3"
+    folder.mkdir(parents=True)
+    path = folder / "activation.json"
+    path.write_text(json.dumps({"n": 3, "outcome": outcome}))
+    record = host.logs / f"{INVOCATION}.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "activation": 3}))
+    return path
+
+
+@pytest.mark.parametrize("outcome", ["pending", "good", "failed"])
+def test_check_mode_foretells_what_the_wait_notes(host: Host, outcome: str) -> None:
+    """A server that systemd started runs an activation that is good, and nobody has seen this start of it."""
+    host.start(start_s=1.0)
+    path = activated(host, outcome)
+    assert ready.look(host.runner, "demo")["changed"] is True
+    assert ready.look(host.runner, "demo", mark=False)["changed"] is False
+    assert wait(host)["changed"] is True
+    assert json.loads(path.read_text())["outcome"] == "good"
+    assert ready.look(host.runner, "demo")["changed"] is False
+    assert wait(host)["changed"] is False
+
+
+@pytest.mark.parametrize("outcome", ["pending", "good"])
+def test_check_mode_foretells_a_failure(host: Host, outcome: str) -> None:
+    host.start("0.5.9", start_s=0.3).wait_ready()
+    path = activated(host, outcome)
+    os.kill(worker(host), signal.SIGKILL)
+    time.sleep(0.2)
+    assert ready.look(host.runner, "demo")["changed"] is (outcome == "pending")
+    assert wait(host)["changed"] is (outcome == "pending")
+    assert json.loads(path.read_text())["outcome"] == ("failed" if outcome == "pending" else "good")
+    assert ready.look(host.runner, "demo")["changed"] is False

@@ -43,6 +43,7 @@ class Log:
         self.release, self.tp, self.spec, self.dp = release, tp, spec, dp
         self.at = datetime(2026, 11, 20, 10, 0, 0)
         self.text = ""
+        self.local = range(tp)  # the tensor-parallel ranks of this host
 
     # -- lines ---------------------------------------------------------------------------------------------------
     @property
@@ -87,7 +88,7 @@ class Log:
         if self.tp * self.dp == 1:
             return [""]
         head = [f"DP{dp} " for dp in range(self.dp)] if self.dp > 1 else [""]
-        return [f"{prefix}TP{tp}" for prefix in head for tp in range(self.tp)]
+        return [f"{prefix}TP{tp}" for prefix in head for tp in self.local]
 
     # -- a healthy start -----------------------------------------------------------------------------------------
     def arguments(self, **more: object) -> Log:

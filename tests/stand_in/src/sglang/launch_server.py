@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -98,9 +99,13 @@ class Main:
     def _serve(self) -> None:
         from sglang.stand_in.api import Server
 
-        signal.signal(signal.SIGTERM, self._on_signal)
+        if self.args.node_rank == 0 or self.release >= (0, 5, 21):
+            signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
         pid, host, port = os.getpid(), self.args.host, self.args.port
+        if self.args.node_rank > 0:
+            self._serve_dummy(Server)
+            return
         process.say(f"INFO:     Started server process [{pid}]")
         process.say("INFO:     Waiting for application startup.")
         process.say("INFO:     Application startup complete.")
@@ -122,10 +127,16 @@ class Main:
         process.say(f"INFO:     Uvicorn running on http://{host}:{port} (Press CTRL+C to quit)")
         warmup.start()
 
+    def _serve_dummy(self, kind: type) -> None:
+        """A node other than the first answers health, whatever happens, and nothing else; a taken port is no matter."""
+        with contextlib.suppress(OSError):
+            self.server = kind(self.args, self.engine)
+            threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 5}, daemon=True).start()
+        address = f"{self.args.host}:{self.args.port}"
+        process.say(f"Dummy health check server started in background thread at {address}")
+
     def _warm_up(self) -> None:
         """One generation over HTTP to whoever has the port; then the famous line."""
-        if self.args.node_rank > 0:
-            return
         self._phase("warmup")
         limit = time.monotonic() + float(self.told.get("warmup_s", 120))
         while True:
@@ -178,6 +189,12 @@ class Main:
             if self.interrupt:
                 self._kill_tree(include_parent=False)
                 os._exit(0)
+            if self.term and self.args.node_rank > 0:
+                self.term = False
+                process.say(
+                    f"SIGTERM received on node_rank {self.args.node_rank}; waiting for the rank-0 ShutdownReq "
+                    "broadcast to stop the schedulers."
+                )
             if self.term:
                 self.term = False
                 process.say("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
@@ -186,8 +203,18 @@ class Main:
             if self.engine.sigquit.is_set():
                 self._child_failed("Received sigquit from a child process. It usually means the child failed.")
             dead = self.engine.dead()
-            if dead and self.release >= (0, 5, 10):
+            if dead and self.args.node_rank > 0:
+                self._followed(*dead)
+            elif dead and self.release >= (0, 5, 10):
                 self._crashed(*dead)
+
+    def _followed(self, index: int, code: int) -> None:
+        """A node other than the first waits for its schedulers in their order, and ends when they have ended."""
+        if index == 0:
+            pid = self.engine.pids[index]
+            process.say(f"Scheduler or DataParallelController {pid} terminated with {code}")
+            self._kill_tree(include_parent=False)
+            os._exit(0)
 
     def _crashed(self, index: int, code: int) -> None:
         process.say(

@@ -131,7 +131,8 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/freeze_gc" or path == "/flush_cache":
             self._reply(200, b"ok", "text/plain")
             return
-        if path not in ("/generate", "/v1/chat/completions", "/v1/completions"):
+        served = ("/generate", "/v1/chat/completions", "/v1/completions") if self.server.args.node_rank == 0 else ()
+        if path not in served:
             self._reply(404, {"detail": "Not Found"})
             return
         try:
