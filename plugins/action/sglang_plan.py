@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
@@ -22,11 +23,27 @@ class ActionModule(ActionBase):
         except InferopsError as error:
             return {**result, "failed": True, "msg": error.message, **error.result}
         args["agent_version"] = agent["version"]
-        result.update(self._execute_module(module_args=args, task_vars=task_vars))
+        try:
+            result.update(self._execute_module(module_args=args, task_vars=task_vars))
+        except AnsibleConnectionFailure as error:
+            raise _with_reason(error, self._connection) from error
         if not result.get("failed"):
             result["agent"] = agent
             result["builds"] = _to_make(result["plan"], args["instances"], described)
         return result
+
+
+def _with_reason(error: AnsibleConnectionFailure, connection: Any) -> AnsibleConnectionFailure:
+    """The error of the first module on a host, with what the way there says of itself.
+
+    A connection that leads through something else (``pct exec`` on a hypervisor) fails inside: Ansible then speaks of a
+    temporary folder, and shows what was said only at ``-vvvv``. SSH speaks for itself.
+    """
+    if connection.transport == "ssh":
+        return error
+    status, dummy, said = connection.exec_command("/bin/sh -c true", sudoable=False)
+    text = said.decode("utf-8", "replace").strip()
+    return AnsibleConnectionFailure(f"the host cannot be entered: {text} (status {status})") if status else error
 
 
 def _to_make(

@@ -50,6 +50,13 @@ class Run:
         ]
         return messages[-1] if messages else ""
 
+    def unreachable(self, host: str) -> str:
+        """Why a host could not be reached; empty where it could."""
+        for event in self.events:
+            if event["event"] == "runner_on_unreachable" and event["event_data"].get("host") == host:
+                return str(event["event_data"]["res"]["msg"])
+        return ""
+
 
 Play = Callable[..., Run]
 
