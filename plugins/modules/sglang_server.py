@@ -25,9 +25,11 @@ options:
       - V(stopped) stops them, after their running requests.
       - V(restarted) is as V(started), and restarts a server that needs none.
       - V(restored) puts the last activation that served back in force and starts it.
+      - V(claimed) takes the lease on the instances for this run and changes nothing else. A playbook does that before it
+        takes load off a host, so that it does not get in the way of another run.
       - V(absent) stops the instances and takes them off the host. Their logs stay.
     type: str
-    choices: [started, stopped, restarted, restored, absent]
+    choices: [started, stopped, restarted, restored, claimed, absent]
     default: started
   enabled:
     description: Whether the units start with the host.

@@ -17,8 +17,8 @@ from . import activation, adopt, environment, force, lease, options, options_wor
 from .render import STOP_MARGIN
 from .resource import ABSENT, RESTARTED, STARTED, STOPPED, Look
 
-RESTORED = "restored"
-STATES = (STARTED, STOPPED, RESTARTED, RESTORED, ABSENT)
+RESTORED, CLAIMED = "restored", "claimed"
+STATES = (STARTED, STOPPED, RESTARTED, RESTORED, CLAIMED, ABSENT)
 # imported so that it travels with the module: a build's interpreter runs it
 WORKER = options_worker.__name__
 
@@ -54,8 +54,9 @@ def run(
             raise adopt.refuse(look.instance["name"], look.strangers)
     results = []
     for look, changes in zip(seen, plans):
-        if changes.changed and not check_mode:
+        if (changes.changed or state == CLAIMED) and not check_mode:
             lease.take(look.instance["name"], holder, lease.TERM + look.instance["drain_timeout"])
+        if changes.changed and not check_mode:
             _apply(runner, look, changes, state, enabled, holder, reject or {})
         results.append(_result(runner, look, changes, check_mode))
     return whole, results
@@ -71,6 +72,8 @@ def _look(runner: Runner, instance: Mapping[str, Any], unit: Mapping[str, str], 
 
 
 def _plan(look: Look, state: str, enabled: bool, reject: Mapping[str, int]) -> Plan:
+    if state == CLAIMED:
+        return Plan()
     if state != RESTORED:
         return resource.plan(look, state, enabled)
     name, changes = look.instance["name"], Plan()
