@@ -42,14 +42,14 @@ def run(
     invocation = os.environ.get("INVOCATION_ID", "")
     paths = layout.Instance(instance)
     if main is None or main.state == "Z":
-        _end_rest(clock, sleep)
+        _end_rest(None, clock, sleep)
         return 0
     note = {"invocation_id": invocation, "requested_at": time.time(), "drain_s": drain, "main_pid": main.pid}
     _write(paths.run, note)
     hurry = reason_to_hurry(main, os.path.join(paths.logs, f"{invocation}.log"))
     note["how"] = f"killed: {hurry}" if hurry else _drain(main, drain, clock, sleep)
     _signal(main, signal.SIGKILL)
-    note["left"] = _end_rest(clock, sleep)
+    note["left"] = _end_rest(main, clock, sleep)
     note["ended_at"] = time.time()
     _write(paths.run, note)
     return 0
@@ -96,11 +96,16 @@ def _drain(main: procfs.Process, drain: float, clock: Callable[[], float], sleep
     return "drained"
 
 
-def _end_rest(clock: Callable[[], float], sleep: Callable[[float], None]) -> list[int]:
-    """End what else is in this unit's control group; the pids that do not go."""
+def _end_rest(main: procfs.Process | None, clock: Callable[[], float], sleep: Callable[[float], None]) -> list[int]:
+    """End what else is in this unit's control group, and see all of it gone; the pids that do not go.
+
+    A killed process is there until the kernel has run it once more, which a busy machine may put off.
+    """
     begin = clock()
     while True:
         rest = [process for pid in _members() if (process := procfs.read(pid)) is not None and process.state != "Z"]
+        if main is not None and _lives(main) and main.pid not in {process.pid for process in rest}:
+            rest.append(main)
         if not rest or clock() - begin > REST:
             return [process.pid for process in rest]
         for process in rest:
