@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.plugin_utils import rollout, rollout_file
+from ansible_collections.inferops.sglang.plugins.plugin_utils.this_run import this_run
 
 
 class ActionModule(ActionBase):
@@ -21,7 +22,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         dummy, args = self.validate_argument_spec(
             argument_spec={
-                "path": {"type": "path", "required": True},
+                "path": {"type": "path"},
                 "hosts": {"type": "list", "elements": "str"},
                 "only": {"type": "list", "elements": "str"},
                 "gateway": {"type": "str", "default": ""},
@@ -33,6 +34,9 @@ class ActionModule(ActionBase):
                 "figures": {"type": "dict", "default": {}},
             },
             required_together=[["unit", "state"]],
+            required_one_of=[["path", "hosts"]],
+            required_by={"unit": "path"},
+            required_if=[["resume", True, ["path"]]],
             mutually_exclusive=[["hosts", "unit"]],
         )
         try:
@@ -44,7 +48,7 @@ class ActionModule(ActionBase):
 
     def _plan(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         path = args["path"]
-        write = not self._task.check_mode
+        write = not self._task.check_mode and path is not None
         if args["hosts"] is not None:
             behind = bool(args["gateway"])
             hosts = [rollout.described(name, task_vars["hostvars"][name], behind) for name in args["hosts"]]
@@ -55,7 +59,7 @@ class ActionModule(ActionBase):
                 else rollout.plan(hosts, wishes, args["only"])
             )
             if write:
-                rollout_file.write(path, plan)
+                rollout_file.begin(path, plan, this_run()["id"])
             return plan, write
         if args["unit"] is None or not write:
             return rollout_file.read(path), False

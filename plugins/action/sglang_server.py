@@ -4,16 +4,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import socket
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.inferops.sglang.plugins.module_utils import procfs
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
+from ansible_collections.inferops.sglang.plugins.plugin_utils.this_run import is_over, this_run
 
 
 class ActionModule(ActionBase):
@@ -27,33 +24,8 @@ class ActionModule(ActionBase):
         args["run"] = this_run()
         done = self._execute_module(module_args=args, task_vars=task_vars)
         held = done.get("lease") if done.get("failed") else None
-        if held and is_over(held):
+        if held and is_over(str(held["id"])):
             args["run"]["break_id"] = held["id"]
             done = self._execute_module(module_args=args, task_vars=task_vars)
         result.update(done)
         return result
-
-
-def this_run() -> dict[str, Any]:
-    """The run that this worker belongs to: the process of ansible-playbook, which forked it.
-
-    :raises AnsibleActionFail: when that process is gone. Workers have a session of their own and outlive a controller
-        that is killed; one that is left must change nothing, least of all under a lease that nobody renews.
-    """
-    parent = multiprocessing.parent_process()
-    pid = os.getppid() if parent is None or parent.pid is None else parent.pid
-    main = procfs.read(pid)
-    if main is None:
-        raise AnsibleActionFail("the run that this task belongs to has ended; nothing was changed")
-    controller = socket.gethostname()
-    return {"id": f"{controller}/{pid}/{main.started}", "controller": controller}
-
-
-def is_over(held: dict[str, Any]) -> bool:
-    """Whether the run that holds a lease was one of this controller and has ended."""
-    controller, dummy, rest = str(held.get("id", "")).partition("/")
-    pid, dummy, started = rest.partition("/")
-    if controller != socket.gethostname() or not pid.isdigit():
-        return False
-    process = procfs.read(int(pid))
-    return process is None or str(process.started) != started

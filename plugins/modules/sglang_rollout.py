@@ -24,9 +24,8 @@ attributes:
     details: A new plan replaces the old one.
 options:
   path:
-    description: The plan's file, on the controller.
+    description: The plan's file, on the controller. Without one, a plan is worked out and not kept.
     type: path
-    required: true
   hosts:
     description:
       - Hosts to roll, in order. With it, a plan is made.
@@ -57,7 +56,7 @@ options:
   state:
     description: The state to note.
     type: str
-    choices: [started, done, restored, out, unreachable]
+    choices: [started, done, restored, out, busy, unreachable]
   note:
     description: What to remember with the state.
     type: str

@@ -36,9 +36,10 @@ DEFAULTS: dict[str, Any] = {
     "min_accept_length": 0.0,
 }
 PLANNED, STARTED, DONE = "planned", "started", "done"
-RESTORED, OUT, UNREACHABLE = "restored", "out", "unreachable"
-#: States of a unit that count as failures. ``restored`` serves as before; ``out`` gets no requests.
-FAILED = (RESTORED, OUT, UNREACHABLE)
+RESTORED, OUT, BUSY, UNREACHABLE = "restored", "out", "busy", "unreachable"
+#: States of a unit that count as failures. ``restored`` serves as before; ``out`` gets no requests; ``busy`` was left
+#: to another run that works on it.
+FAILED = (RESTORED, OUT, BUSY, UNREACHABLE)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.files import read_json, write_atomic
+from ansible_collections.inferops.sglang.plugins.plugin_utils import this_run
 
 #: The play reads the file with ``vars_files``: everything in it is under this one name.
 NAME = "sglang_rollout_plan"
@@ -30,8 +31,23 @@ def read(path: str) -> dict[str, Any]:
 
 
 def write(path: str, plan: dict[str, Any]) -> None:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, (json.dumps({NAME: plan}, indent=1) + "\n").encode())
+
+
+def begin(path: str, plan: dict[str, Any], run_id: str) -> None:
+    """Keep a new plan, which this run is going to work off.
+
+    :raises InferopsError: when another run still works off the plan that is kept there.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path):
+        other = (read_json(path) or {}).get(NAME, {}).get("run", "")
+        if other != run_id and this_run.lives(other):
+            raise InferopsError(
+                f"another run (process {other.split('/')[1]}) works off the rollout in {path}: wait for it, or end it "
+                "and go on with resume=true"
+            )
+        write(path, {**plan, "run": run_id})
 
 
 def update(path: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:

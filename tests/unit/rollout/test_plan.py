@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils import procfs
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.plugin_utils import rollout
+from ansible_collections.inferops.sglang.plugins.plugin_utils import rollout, rollout_file, this_run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,3 +166,27 @@ def test_a_rollout_begins_no_unit_after_its_end() -> None:
     for unit in ("gpu-1", "gpu-2", "gpu-3"):
         plan = rollout.mark(plan, unit, rollout.DONE, 1)
     assert rollout.must_stop(plan, 1001) is None
+
+
+def test_the_share_that_stays_is_of_the_whole_fleet_for_a_single_host_too() -> None:
+    plan = rollout.plan(hosts(8), {"min_routable": "50%"}, only=["gpu-3"])
+    assert (plan["batches"], plan["options"]["min_routable"]) == ([["gpu-3"]], 4)
+
+
+def test_a_plan_that_a_living_run_works_off_is_not_replaced(tmp_path: Path) -> None:
+    path, mine = str(tmp_path / "rollout.json"), this_run.this_run()["id"]
+    child = subprocess.Popen(["sleep", "60"])
+    other = mine.split("/")[0] + f"/{child.pid}/{procfs.read(child.pid).started}"
+    rollout_file.begin(path, rollout.plan(hosts(2), {}), other)
+    with pytest.raises(InferopsError, match=f"another run .process {child.pid}."):
+        rollout_file.begin(path, rollout.plan(hosts(3), {}), mine)
+    assert len(rollout_file.read(path)["units"]) == 2
+    child.kill()
+    child.wait()
+    rollout_file.begin(path, rollout.plan(hosts(3), {}), mine)
+    rollout_file.begin(path, rollout.plan(hosts(4), {}), mine)
+    assert len(rollout_file.read(path)["units"]) == 4
+
+
+def test_a_host_that_another_run_works_on_counts_as_a_failure() -> None:
+    assert "canary" in str(rollout.must_stop(rollout.mark(rollout.plan(hosts(4), {}), "gpu-1", "busy", 0)))

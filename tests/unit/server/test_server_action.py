@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.inferops.sglang.plugins.action import sglang_server
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
+from ansible_collections.inferops.sglang.plugins.plugin_utils import desired, this_run
 
 
 def test_unknown_keys_are_refused_before_a_host_is_asked() -> None:
@@ -34,21 +33,22 @@ def test_the_agent_is_added() -> None:
 
 
 def test_a_run_knows_itself_and_whether_another_is_over() -> None:
-    run = sglang_server.this_run()
+    run = this_run.this_run()
     assert run["id"].startswith(f"{socket.gethostname()}/{os.getppid()}/")
-    assert not sglang_server.is_over(run)
+    assert not this_run.is_over(run["id"])
+    assert this_run.lives(run["id"])
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    assert sglang_server.is_over({"id": f"{socket.gethostname()}/{child.pid}/1"})
-    assert sglang_server.is_over({"id": f"{socket.gethostname()}/{os.getppid()}/1"})
-    assert not sglang_server.is_over({"id": f"elsewhere/{child.pid}/1"})
-    assert not sglang_server.is_over({"id": "by hand"})
+    assert this_run.is_over(f"{socket.gethostname()}/{child.pid}/1")
+    assert this_run.is_over(f"{socket.gethostname()}/{os.getppid()}/1")
+    assert not this_run.is_over(f"elsewhere/{child.pid}/1")
+    assert not this_run.is_over("by hand")
 
 
 def _orphan(queue: Any, ended: Any) -> None:
     ended.wait(10)
     try:
-        queue.put(sglang_server.this_run())
+        queue.put(this_run.this_run())
     except AnsibleActionFail as error:
         queue.put(str(error))
 
