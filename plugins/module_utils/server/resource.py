@@ -14,6 +14,7 @@ from ..errors import InferopsError
 from ..files import read_json
 from . import activation, environment, process, verdict
 from .options import ERROR
+from .process import Difference
 from .render import Rendered, agent_file, render
 from .spec import IN_PLACE
 
@@ -33,7 +34,7 @@ class Look:
     process: process.Observed
     environment: environment.Environment | None
     wanted: Rendered | None
-    differences: list[process.Difference]
+    differences: list[Difference]
     strangers: list[Stranger]
 
     @property
@@ -74,7 +75,7 @@ def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str,
     running = process.observe(name, unit)
     found = environment.find(instance, schema)
     wanted = None
-    different: list[process.Difference] = []
+    different: list[Difference] = []
     if found is not None:
         wanted = render(instance, found, speculate=verdict.speculate(instance, found))
         refused = [problem for problem in wanted.problems if problem.severity == ERROR]

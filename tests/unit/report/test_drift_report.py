@@ -1,0 +1,140 @@
+"""From plans to one report: who differs in what, who did not answer, what was put right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.inferops.sglang.plugins.plugin_utils.report import drift, history, metrics, text
+from report_samples import EDITED, NOW, OTHER_ARGV, STRAY, change, fleet, gateway, planned
+
+
+def build(planned: dict[str, Any], *gateways: dict[str, Any], **options: Any) -> dict[str, Any]:
+    return drift.build(planned, gateways, now=NOW, **options)
+
+
+def test_a_fleet_in_order() -> None:
+    report = build({"a": planned(), "b": planned()}, gateway())
+    assert report["format"] == 1
+    assert report["made_at"] == "2026-11-30T00:53:20Z"
+    assert {name: host["state"] for name, host in report["hosts"].items()} == dict.fromkeys(
+        ["a", "b", "gw-01"], "in_sync"
+    )
+    assert report["summary"]["differences"] == 0
+    assert (drift.correctable(report), drift.disturbing(report)) == ([], False)
+
+
+def test_each_difference_is_told_with_what_can_be_done() -> None:
+    report = build({"a": planned(EDITED, OTHER_ARGV, noticed=(STRAY,)), "b": planned(noticed=(STRAY,))})
+    host = report["hosts"]["a"]
+    assert (host["state"], host["consequence"]) == ("drifted", "restart")
+    assert host["differences"][0] == {**EDITED, "correctable": True, "corrected": False}
+    assert [d["correctable"] for d in host["differences"]] == [True, True, False]
+    assert report["hosts"]["b"]["state"] == "drifted"
+    assert (drift.correctable(report), drift.disturbing(report)) == (["a"], True)
+    assert report["summary"] == {
+        "hosts": 2, "in_sync": 0, "corrected": 0, "drifted": 2, "unreachable": 0, "failed": 0,
+        "differences": 4, "corrections": 0, "consequence": "restart",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("result", "state", "message"),
+    [
+        ({"unreachable": True, "msg": "Task failed: No route to host\n"}, "unreachable", "No route to host"),
+        (None, "unreachable", "no answer"),
+        ({"failed": True, "msg": "bad option"}, "failed", "bad option"),
+        ({"skipped": True}, "failed", "the comparison did not run"),
+    ],
+)
+def test_a_host_without_an_answer_is_named_as_such(result: dict[str, Any] | None, state: str, message: str) -> None:
+    report = build({"a": result, "b": planned()})
+    assert (report["hosts"]["a"]["state"], report["hosts"]["a"]["message"]) == (state, message)
+    assert report["summary"][state] == 1
+    assert report["hosts"]["b"]["state"] == "in_sync"
+
+
+def test_a_server_that_its_gateway_does_not_know_is_its_own_hosts_difference() -> None:
+    missing = change("gateway", "worker http://b:30000", "absent", "present")
+    foreign = change("gateway", "worker http://old:30000", "present", "absent")
+    report = build({"a": planned(), "b": planned()}, gateway(missing, noticed=(foreign,)))
+    assert [d["resource"] for d in report["hosts"]["b"]["differences"]] == ["gateway/gw-01"]
+    assert [d["what"] for d in report["hosts"]["gw-01"]["differences"]] == ["worker http://old:30000"]
+    assert report["hosts"]["a"]["differences"] == []
+    assert drift.correctable(report) == ["b"]
+
+
+def test_of_hosts_that_were_not_looked_at_nothing_is_said() -> None:
+    missing = change("gateway", "worker http://b:30000", "absent", "present")
+    report = build({"a": planned()}, gateway(missing))
+    assert list(report["hosts"]) == ["a", "gw-01"]
+    assert report["summary"]["differences"] == 0
+
+
+def test_a_gateway_without_an_answer() -> None:
+    report = build({"a": planned()}, {"host": "gw-01", "failed": True, "msg": "there is no gateway on this host"})
+    assert report["hosts"]["gw-01"]["state"] == "failed"
+    assert report["hosts"]["gw-01"]["message"] == "gateway: there is no gateway on this host"
+
+
+def test_what_is_gone_after_a_correction_was_put_right_and_the_rest_is_left() -> None:
+    before = build({"a": planned(EDITED, OTHER_ARGV), "b": planned(EDITED, noticed=(STRAY,)), "c": planned(EDITED)})
+    after = build(
+        {"a": planned(), "b": planned(noticed=(STRAY,)), "c": {"unreachable": True}}, correct=True, earlier=before
+    )
+    states = {name: host["state"] for name, host in after["hosts"].items()}
+    assert states == {"a": "corrected", "b": "drifted", "c": "unreachable"}
+    assert [d["corrected"] for d in after["hosts"]["a"]["differences"]] == [True, True]
+    assert [d["corrected"] for d in after["hosts"]["b"]["differences"]] == [True, False]
+    assert after["hosts"]["a"]["consequence"] == "none"
+    assert (after["summary"]["corrections"], after["summary"]["differences"]) == (3, 1)
+    assert drift.correctable(after) == []
+
+
+def test_a_stray_that_went_by_itself_was_not_put_right() -> None:
+    before = build({"a": planned(noticed=(STRAY,))})
+    assert build({"a": planned()}, correct=True, earlier=before)["hosts"]["a"]["state"] == "in_sync"
+
+
+def test_the_screen_names_what_is_not_in_order_alone() -> None:
+    lines = text.lines(build({"a": planned(), "b": planned(EDITED, noticed=(STRAY,)), "c": {"unreachable": True}}))
+    assert lines[1] == "3 host(s): 1 in sync, 1 drifted, 1 unreachable; 2 difference(s)"
+    assert not any(line.startswith("a ") for line in lines)
+    assert "    activation/kimi  /etc/systemd/system/sglang-kimi.service: 2 lines -> 2 lines" in lines
+    assert any(line.startswith("    gpus  stray process 7") and line.endswith("[reported only]") for line in lines)
+    assert "c  unreachable: no answer" in lines
+
+
+def test_metrics_are_in_prometheus_text_format() -> None:
+    written = metrics.text(build({'a"b': planned(EDITED, OTHER_ARGV), "c": {"unreachable": True}}))
+    assert 'sglang_drift_hosts{state="drifted"} 1\n' in written
+    assert 'sglang_drift_differences{host="a\\"b",resource="process/kimi",consequence="restart"} 1\n' in written
+    assert 'sglang_drift_no_answer{host="c",state="unreachable"} 1\n' in written
+    assert f"sglang_drift_last_run_timestamp_seconds {int(NOW)}\n" in written
+    names = [line.split("{")[0].split(" ")[0] for line in written.splitlines() if not line.startswith("#")]
+    declared = [line.split(" ")[2] for line in written.splitlines() if line.startswith("# TYPE")]
+    assert set(names) <= set(declared)
+    assert len(declared) == len(set(declared))
+
+
+def test_the_history_keeps_one_line_a_run_and_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "KEEP", 3)
+    path = tmp_path / "drift-history.jsonl"
+    before = build({"a": planned(EDITED)})
+    history.add(path, before)
+    after = drift.build({"a": planned()}, now=NOW + 60, correct=True, earlier=before)
+    runs = history.add(path, after, before)
+    assert [(run["drifted"], run["corrections"]) for run in runs] == [(0, 1)]
+    with path.open("a") as stream:
+        stream.write('{"made_at": "cut')
+    for minute in range(2, 6):
+        runs = history.add(path, drift.build({"a": planned()}, now=NOW + 60 * minute))
+    assert len(runs) == 3
+    assert [json.loads(line)["made_at"] for line in path.read_text().splitlines()] == [run["made_at"] for run in runs]
+
+
+def test_the_sample_fleet_has_every_state() -> None:
+    summary = build(fleet(200))["summary"]
+    assert all(summary[state] for state in ("in_sync", "drifted", "unreachable", "failed"))
