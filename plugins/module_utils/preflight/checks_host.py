@@ -286,6 +286,28 @@ def core_dumps(facts: Facts) -> Result:
     return None
 
 
+def api_keys_shown(facts: Facts) -> Result:
+    """SGLang prints its whole configuration when it starts, and hands it out to whoever may ask for a token."""
+    given = [name for name in ("api_key", "admin_api_key") if facts.instance.get(name)]
+    hides = facts.source("hides_keys")
+    if not given or hides is None:
+        return None
+    if hides:
+        return passed("the server keeps its API keys out of its log, its answers and its dumps")
+    listed = "redact_api_keys" in facts.patches
+    cure = (
+        "the patch redact_api_keys is listed, but is not in these sources: run deploy.yml, or see sglang_patch"
+        if listed
+        else "add the patch redact_api_keys to the instance's patches"
+    )
+    return failed(
+        f"SGLang {facts.release} prints {' and '.join(given)} into its log"
+        + (" and gives the admin key to everybody with a user key (/server_info)" if len(given) > 1 else "")
+        + f", and writes them into crash dumps; {cure}",
+        keys=given,
+    )
+
+
 TABLE = (
     Item("build", ERROR, "The environment is there (everything that needs it is deferred until then)", build),
     Item("options", ERROR, "The installed release knows every option, and takes its value", options),
@@ -305,4 +327,5 @@ TABLE = (
     Item("cuda_home", ERROR, "CUDA_HOME is one existing toolkit", cuda_home),
     Item("compilers", ERROR, "The unit's own PATH finds nvcc, ninja and a C++ compiler", compilers),
     Item("core_dumps", WARNING, "No core dumps where a failing rank would stop everything for minutes", core_dumps),
+    Item("api_keys_shown", WARNING, "The release keeps the API keys out of its log and its answers", api_keys_shown),
 )

@@ -91,11 +91,15 @@ def draft_class(facts: Facts) -> Result:
     if wanted is None:
         return None
     if found is None:
-        known = ("LlamaForCausalLMEagle3", "LlamaForCausalLMEagle", "Qwen2ForCausalLMEagle")
+        known = sources["draft_classes"]
         return failed(
             f"SGLang {facts.release} has no class {wanted}, which {draft.path}/config.json asks for"
-            + nearest(wanted, known),
+            + (
+                nearest(wanted, known)
+                or f"; it has {', '.join(known) or 'none for drafts'}: use a draft of such a class"
+            ),
             architecture=wanted,
+            known=known,
         )
     return passed(f"{wanted} is defined in {found['path']}", path=found["path"])
 

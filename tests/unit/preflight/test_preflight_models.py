@@ -42,6 +42,20 @@ def test_a14_truncated_file(sharded: Path, missing: int) -> None:
     assert str(third(sharded)) in said and f"{missing} bytes are missing" in said
 
 
+def test_tensors_may_stand_in_any_order(tmp_path: Path) -> None:
+    """The end of the data is the largest of all ends, wherever in the header it stands."""
+    folder = model_folders.folder(tmp_path / "model", model_folders.LLAMA, [TENSORS])
+    path = folder / "model.safetensors"
+    raw = path.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    turned = json.dumps(dict(reversed(header.items())), separators=(",", ":")).encode()
+    path.write_bytes(len(turned).to_bytes(8, "little") + turned + raw[8 + length :])
+    assert problems(folder) == ""
+    path.write_bytes(path.read_bytes()[:-3])
+    assert "3 bytes are missing" in problems(folder)
+
+
 @pytest.mark.parametrize("size", [0, 5, 8, 60])
 def test_a14_file_that_ends_inside_its_header(sharded: Path, size: int) -> None:
     raw = third(sharded).read_bytes()

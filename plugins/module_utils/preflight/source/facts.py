@@ -167,6 +167,14 @@ def counts_aux_layers(sources: Sources, found: Found) -> bool:
     return "num_aux_hidden_states" in sources.text(found.module.name)
 
 
+def hides_keys(sources: Sources) -> bool:
+    """Whether the server's configuration is shown without its API keys: what the patch redact_api_keys adds.
+
+    No release up to 0.5.23 does so by itself.
+    """
+    return "def without_api_keys" in sources.text(_ARGUMENTS[0])
+
+
 def captures_before_allreduce(sources: Sources, found: Found) -> str | None:
     """Where a model takes the auxiliary hidden states before a deferred all-reduce; ``None`` where it does not.
 

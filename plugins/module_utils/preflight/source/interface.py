@@ -39,6 +39,15 @@ def registered(sources: Sources, architecture: str) -> Found | None:
     return None
 
 
+def draft_classes(sources: Sources) -> list[str]:
+    """The names of the classes for EAGLE drafts that the release's registry has."""
+    names: set[str] = set()
+    for name in sources.modules_below(MODELS):
+        module = sources.module(name) if "Eagle" in sources.text(name) else None
+        names.update(found.node.name for found in (entry_classes(sources, module) if module is not None else []))
+    return sorted(name for name in names if "Eagle" in name)
+
+
 def entry_classes(sources: Sources, module: Module) -> list[Found]:
     """The classes that a model module registers."""
     names: list[str] = []
