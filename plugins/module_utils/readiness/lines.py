@@ -29,6 +29,11 @@ _TORCH_STAMP = re.compile(r"\[[WEIF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d+)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # What journald, syslog or a container's log collector puts before a line.
 _COLLECTED = re.compile(r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+\[\d+\]: |[\w.-]+ +\| )(?=\S|$)")
+# Keys as SGLang prints them: a field of its configuration, or its command line; the quotes are Python's or JSON's.
+_KEYS = (
+    re.compile(r"""(api_key['"]?\s*[=:]\s*)(['"])(?:\\.|(?!\2).)*\2"""),
+    re.compile(r"""(--(?:admin-)?api-key(?:=|\s+|['"],\s*['"]))()[^\s'",]+"""),
+)
 _BAR = re.compile(
     r"(?P<label>.*?):?\s+(?P<percent>\d{1,3})%.*?(?P<done>\d+)/(?P<total>\d+)\s"
     r"\[(?P<elapsed>[\d:]+|\?)<(?P<left>[\d:]+|\?)"
@@ -100,10 +105,18 @@ class Splitter:
         return found
 
     def _pieces(self, raw: bytearray) -> list[Piece]:
-        text = raw[:LONGEST].decode("utf-8", "replace")
+        text = without_keys(raw[:LONGEST].decode("utf-8", "replace"))
         if "[20" in text[1:]:
             return [parse(part, self._number) for part in _GLUED.split(text)]
         return [parse(text, self._number)]
+
+
+def without_keys(text: str) -> str:
+    """A line without the API keys in it: lines are returned and shown, and SGLang's own log has its keys in one."""
+    if "api_key" in text or "api-key" in text:
+        for pattern in _KEYS:
+            text = pattern.sub(r"\1\2***\2", text)
+    return text
 
 
 def parse(text: str, number: int) -> Piece:
