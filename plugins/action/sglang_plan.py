@@ -30,6 +30,7 @@ class ActionModule(ActionBase):
         if not result.get("failed"):
             result["agent"] = agent
             result["builds"] = _to_make(result["plan"], args["instances"], described)
+            result["trees"] = _to_patch(result["plan"], args["instances"], described)
         return result
 
 
@@ -57,3 +58,15 @@ def _to_make(
         if build_id in wanted:
             found[build_id] = {"build_id": build_id, "lock": words["lock"], "patches": words.get("patches") or []}
     return list(found.values())
+
+
+def _to_patch(
+    plan: list[dict[str, Any]], instances: list[dict[str, Any]], described: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The environments in place that the plan wants patched, as the inventory names the patches."""
+    wanted = {change["resource"].partition("/")[2] for change in plan if change["resource"].startswith("patches/")}
+    return [
+        {"name": instance["name"], "python": instance["python"], "patches": words["patches"]}
+        for instance, words in zip(instances, described, strict=True)
+        if instance["name"] in wanted
+    ]

@@ -96,7 +96,11 @@ options:
         description: Lock that the build is made from; a shipped name or a folder of yours.
         type: str
       patches:
-        description: Names of the patches that the build carries.
+        description:
+          - Names of the patches that the build carries.
+          - With O(instances[].mode=in_place), they are brought into your own environment before the server is started.
+            Other patches in it stay, so one that is no longer named is taken out with M(inferops.sglang.sglang_patch).
+            A restore brings the environment back to exactly the patches of the activation that is put back.
         type: list
         elements: str
         default: []
@@ -150,6 +154,10 @@ options:
       build:
         description: What the host must know of the build. Set by the action plugin; leave it out.
         type: dict
+      definitions:
+        description: The patches of your own environment, written out. Set by the action plugin; leave it out.
+        type: list
+        elements: dict
       agent:
         description: The host agent. Set by the action plugin; leave it out.
         type: dict

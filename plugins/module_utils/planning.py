@@ -13,7 +13,7 @@ from .changes import Plan
 from .errors import InferopsError
 from .gpu import drift as gpu_drift
 from .running import Runner
-from .server import resource, spec
+from .server import resource, spec, tree
 from .toolkit import desired as toolkit_desired
 from .toolkit import state as toolkit_state
 
@@ -42,6 +42,7 @@ def run(
     builds = _builds(instances, changes, thorough)
     seen = _look(instances, units)
     for look in seen:
+        changes.extend(tree.plan(runner, look.instance))
         changes.extend(resource.plan(look))
         changes.extend(resource.unproven(look))
     found_gpus = gpu_drift.observe()

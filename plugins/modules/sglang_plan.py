@@ -130,6 +130,11 @@ builds:
   returned: success
   type: list
   elements: dict
+trees:
+  description: The environments in place that have to be patched, each with C(name), C(python) and C(patches).
+  returned: success
+  type: list
+  elements: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule

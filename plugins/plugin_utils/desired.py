@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError, nearest
 from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
-from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archive, builds
+from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archive, builds, catalogue
 
 COLLECTION = Path(__file__).resolve().parent.parent.parent
 
@@ -80,13 +80,15 @@ def complete(
 
 def _add_builds(listed: Sequence[dict[str, Any]], playbook_dir: str | None) -> None:
     """Give each instance its ``build``, short (``short``): only the module that makes a build needs the pins and the
-    patch definitions. An instance in place has none.
+    patch definitions. An instance in place has none, and its tree is patched by the definitions.
 
     :raises InferopsError: for a lock or patch that does not exist or is not valid.
     """
     known: dict[tuple[str, str], dict[str, Any]] = {}
     for instance in listed:
         if instance.get("mode") == spec.IN_PLACE:
+            instance["definitions"] = catalogue.load(instance.get("patches") or [], COLLECTION)
+            instance["patches"] = [definition["name"] for definition in instance["definitions"]]
             continue
         if not instance.get("lock"):
             raise InferopsError(

@@ -17,12 +17,13 @@ from ..interpreter import call
 from ..running import Runner, check
 from . import worker
 from .reference import dist_info
-from .store import IN_GIT, IN_SITE_PACKAGES
+from .store import IN_GIT, IN_SITE_PACKAGES, Store
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked of a tree. ``pristine`` is a wheel of the release on the host, for texts that nobody else has."""
+    """What is asked of a tree. ``pristine`` is a wheel of the release on the host, for texts that nobody else has;
+    ``integrity``: whether every file of the release is looked at."""
 
     target: str
     definitions: list[dict[str, Any]]
@@ -30,6 +31,7 @@ class Wish:
     allow_foreign: bool = False
     verify_import: bool = False
     pristine: str | None = None
+    integrity: bool = True
 
 
 def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
@@ -90,9 +92,21 @@ def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
         "diff": [{"prepared": text} for text in answer["diffs"]],
         "release": answer["release"],
         "patches": answer["patches"],
-        "integrity": worker.integrity(request),
+        "integrity": worker.integrity(request) if wish.integrity else [],
         "unverified": unverified,
     }
+
+
+def in_force(runner: Runner, python: str) -> list[dict[str, Any]]:
+    """The definitions that are in force in the tree of an environment, in order.
+
+    :raises InferopsError: when the environment has no SGLang.
+    """
+    dummy, roots = _locate(runner, Wish(python, []))
+    root = roots["sglang"]
+    git = _git(runner, root)
+    store = Store(os.path.join(git["dir"], IN_GIT) if git else os.path.join(root, IN_SITE_PACKAGES))
+    return list(store.state()["definitions"])
 
 
 # the owner of a checkout is rarely the user that we run as

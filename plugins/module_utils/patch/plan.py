@@ -26,6 +26,8 @@ from .store import Store, empty_state
 from .transaction import overlay
 
 PRESENT, ABSENT, NOT_NEEDED, CONFLICT = "present", "absent", "not_needed", "conflict"
+# a state that can be asked for: what is named is in, and everything else that is in goes
+EXACTLY = "exactly"
 OURS, OTHER = "inferops", "other hand"
 
 
@@ -114,28 +116,30 @@ class Planner:
 
     def run(self) -> Planned:
         named = self.request["definitions"]
-        absent = self.request.get("state", PRESENT) == ABSENT
-        wanted = self._wanted(named, absent)
+        wanted, going = self._wanted(named)
         work, skipped = self._work(wanted)
         files = {key: self._file(key, work.get(key, [])) for key in sorted({*work, *self.state["files"]})}
-        removals: list[dict[str, Any]] = []
-        if absent:
-            removals = [self._removal(definition, files) for definition in named]
+        removals = [self._removal(definition, files) for definition in going]
         results = [self._result(definition, files, skipped.get(definition["name"])) for definition in wanted]
         state = self._new_state(wanted, results, removals, files)
+        named = [*named, *(definition for definition in going if definition not in named)]
         shown = {definition["name"] for definition in named}
         results = [one for one in [*results, *removals] if one["name"] in shown or one["state"] == CONFLICT]
         results.sort(key=lambda one: [*shown_order(named), one["name"]].index(one["name"]))
         return Planned(self.release, results, list(files.values()), state)
 
-    def _wanted(self, named: list[dict[str, Any]], absent: bool) -> list[dict[str, Any]]:
-        """All definitions that shall be in force, in order: those of earlier runs stay, unless they are named."""
+    def _wanted(self, named: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """All definitions that shall be in force, in order, and those that shall go. Those of earlier runs stay, unless
+        they are named or exactly the named ones are asked for."""
         given = {definition["name"]: definition for definition in named}
         recorded: list[dict[str, Any]] = self.state["definitions"]
-        if absent:
-            return [one for one in recorded if one["name"] not in given]
+        state = self.request.get("state", PRESENT)
+        if state == EXACTLY:
+            return named, [one for one in recorded if one["name"] not in given]
+        if state == ABSENT:
+            return [one for one in recorded if one["name"] not in given], named
         kept = [given.pop(one["name"], one) for one in recorded]
-        return [*kept, *given.values()]
+        return [*kept, *given.values()], []
 
     def _work(self, wanted: list[dict[str, Any]]) -> tuple[dict[str, Work], dict[str, str]]:
         """The edits of each file, and the reason for each patch that this release has no use for."""
@@ -246,7 +250,7 @@ class Planner:
 
     @property
     def _known(self) -> list[dict[str, Any]]:
-        return self._wanted(self.request["definitions"], self.request.get("state", PRESENT) == ABSENT)
+        return self._wanted(self.request["definitions"])[0]
 
     # -- one patch --------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,8 @@ def store(name: str, desired: Mapping[str, Any], files: Mapping[str, str], outco
     """Keep an activation with its content, and return its number. The newest is kept on if it is the same."""
     content = describe_content(files)
     last = newest(name)
-    if last is not None and last["content"] == content and last["root"] == desired["root"]:
+    same = last is not None and all(last.get(key) == desired.get(key) for key in ("root", "patches"))
+    if last is not None and same and last["content"] == content:
         return int(last["n"])
     number = (numbers(name) or [0])[-1] + 1
     paths = layout.Instance(name)

@@ -13,7 +13,7 @@ from .. import layout, procfs, systemd
 from ..changes import RESTART, Plan
 from ..errors import InferopsError
 from ..running import Runner, check
-from . import activation, adopt, environment, force, lease, options, options_worker, process, resource, spec
+from . import activation, adopt, environment, force, lease, options, options_worker, process, resource, spec, tree
 from .render import STOP_MARGIN
 from .resource import ABSENT, RESTARTED, STARTED, STOPPED, Look
 
@@ -48,7 +48,7 @@ def run(
     whole = Plan()
     plans = []
     for look in seen:
-        plans.append(_plan(look, state, enabled, reject or {}))
+        plans.append(_plan(runner, look, state, enabled, reject or {}))
         whole.extend(plans[-1])
         if look.strangers and state in (STARTED, RESTARTED) and not adopting and not check_mode:
             raise adopt.refuse(look.instance["name"], look.strangers)
@@ -71,7 +71,7 @@ def _look(runner: Runner, instance: Mapping[str, Any], unit: Mapping[str, str], 
     return resource.look(instance, unit, schema)
 
 
-def _plan(look: Look, state: str, enabled: bool, reject: Mapping[str, int]) -> Plan:
+def _plan(runner: Runner, look: Look, state: str, enabled: bool, reject: Mapping[str, int]) -> Plan:
     if state == CLAIMED:
         return Plan()
     if state != RESTORED:
@@ -85,6 +85,8 @@ def _plan(look: Look, state: str, enabled: bool, reject: Mapping[str, int]) -> P
             f"instance {name!r} is on its first activation that served ({last['n']}): there is nothing to put back; "
             "nothing was touched"
         )
+    if good is not None:
+        changes.extend(tree.plan_restore(runner, look.instance, good))
     if good is None or good["n"] != last["n"]:
         changes.add(f"activation/{name}", "in force", last["n"], good["n"] if good else None, RESTART)
     elif not look.process.active:
@@ -130,6 +132,7 @@ def _apply(
         # a server that runs on has served already, or is still to: its own activation tells, or will
         carried = None if again or not look.process.active else look.started_from
         desired["started_as"] = carried["n"] if carried else None
+        desired["patches"] = tree.in_force(runner, look.instance)
         _put_in_force(runner, name, desired, files, carried["outcome"] if carried else activation.PENDING)
         _enable(runner, look, enabled)
         if again or not look.process.active:
@@ -225,6 +228,7 @@ def _restore(runner: Runner, look: Look, good: Mapping[str, Any] | None) -> None
             f"instance {name!r} did not come up, and no activation of it has served before; it is left stopped"
         )
     files = force.files_of(name, good["n"])
+    tree.restore(runner, good)
     desired = {key: value for key, value in good.items() if key not in ("format", "n", "outcome", "content", "made_at")}
     _put_in_force(runner, name, {**desired, "restored_from": good["n"]}, files, activation.RESTORED)
     start(runner, name, unit)

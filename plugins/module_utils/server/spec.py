@@ -52,6 +52,7 @@ INSTANCE_OPTIONS: dict[str, dict[str, Any]] = {
     "core_dumps": {"type": "bool", "default": False},
     "writable_paths": {"type": "list", "elements": "path", "default": []},
     "build": {"type": "dict"},
+    "definitions": {"type": "list", "elements": "dict"},
     "agent": {"type": "dict", "options": {"version": {"type": "str"}, "path": {"type": "path"}}},
 }
 
