@@ -71,9 +71,9 @@ class Fleet:
         yield self
         sandbox("down", *self.hosts, self.gateway)
 
-    def anew(self, play: Play, release: str) -> Fleet:
+    def anew(self, play: Play, release: str, variables: dict[str, dict[str, Any]] | None = None) -> Fleet:
         """All servers on a release, calm and routable; what an earlier test wished for is forgotten."""
-        self.rollout, self.variables, self.instance = {}, {}, {}
+        self.rollout, self.variables, self.instance = {}, variables or {}, {}
         self.up()
         self.told()
         self.reach(play, release)
@@ -113,7 +113,7 @@ class Fleet:
                 "sglang_gateway_host": "0.0.0.0",
                 "sglang_gateway_find_links": ["/srv/gateway-wheels"],
                 "sglang_gateway_options": {"policy": "round_robin"},
-                "sglang_gateway_workers": [f"http://{host}:30000" for host in self.hosts],
+                "sglang_gateway_workers": [],
             },
         }
         common = {"ansible_ssh_common_args": f"-F {SSH_CONFIG}", "ansible_python_interpreter": "/usr/bin/python3"}
