@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import http.client
 import json
+import re
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 ROUTED = "x-smg-routed-worker-id"
+_LENGTH = re.compile(rb'"finish_reason": ?"length"')
 
 
 @dataclass
@@ -31,11 +33,14 @@ class Outcome:
 
 @dataclass
 class Load:
-    """``clients`` threads, every second of them streaming; a request is never repeated by the client."""
+    """``clients`` threads, every second of them streaming; a request is never repeated by the client. ``pause`` is in
+    seconds, between two requests of a client."""
 
     url: str
     clients: int = 8
     tokens: int = 150
+    model: str = "/srv/models/tiny-llama"
+    pause: float = 0.0
     done: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,8 +62,7 @@ class Load:
     def _client(self, stream: bool) -> None:
         while not self._ended.is_set():
             self.done.append(self._one(stream))
-            if self.done[-1].error:
-                time.sleep(0.2)
+            self._ended.wait(max(self.pause, 0.2 if self.done[-1].error else 0.0))
 
     def _one(self, stream: bool) -> Outcome:
         began = time.time()
@@ -66,9 +70,10 @@ class Load:
         parts = urlsplit(self.url)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
         body = {
-            "model": "/srv/models/tiny-llama",
+            "model": self.model,
             "messages": [{"role": "user", "content": f"{uuid.uuid4().hex} tell me more"}],
             "max_tokens": self.tokens,
+            "ignore_eos": True,
             "stream": stream,
         }
         try:
@@ -80,7 +85,7 @@ class Load:
                 outcome.error = f"status {answer.status}: {raw[:200]!r}"
             elif stream and not raw.rstrip().endswith(b"data: [DONE]"):
                 outcome.error = f"cut after {len(raw)} bytes"
-            elif stream and raw.count(b'"finish_reason": "length"') != 1:
+            elif stream and len(_LENGTH.findall(raw)) != 1:
                 outcome.error = "the stream has no end"
             elif not stream and json.loads(raw)["usage"]["completion_tokens"] != self.tokens:
                 outcome.error = "too few tokens"
