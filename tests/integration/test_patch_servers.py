@@ -11,25 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import unit_host
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SSH_CONFIG = "/var/lib/inferops-sandbox/ssh/config"
 HOST = "patch1"
 USER_KEY, ADMIN_KEY = "sk-planted-user-0123456789", "sk-planted-admin-9876543210"
 pytestmark = pytest.mark.sandbox
-
-MAKE = """
-set -e
-test -x /root/tools/bin/uv || {{
-  python3 -m venv /root/tools
-  /root/tools/bin/pip -q install --no-index -f /srv/wheelhouse uv
-}}
-cat > /root/requirements-{release}.txt
-rm -rf {env}
-/root/tools/bin/uv -q venv {env}
-/root/tools/bin/uv -q pip install --python {env}/bin/python --offline --no-index --find-links /srv/wheelhouse \\
-  --no-deps -r /root/requirements-{release}.txt
-"""
 
 
 def ssh(command: str, stdin: str = "") -> str:
@@ -51,18 +39,12 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def environment(release: str) -> str:
-    """An environment as people make them: a virtual environment in somebody's home, from a lock of the sandbox."""
-    env = f"/root/ml-env-{release}"
-    ssh(MAKE.format(env=env, release=release), (ROOT / f"locks/sglang-{release}-cpu/requirements.txt").read_text())
-    return env
-
-
 @pytest.mark.parametrize("release", ["0.5.9", "0.5.23"])
 def test_patched_in_place_a_real_server_keeps_its_keys_to_itself(
     release: str, inventory: str, play: Callable[..., Any]
 ) -> None:
-    env = environment(release)
+    env = f"/root/ml-env-{release}"
+    unit_host.own_environment(HOST, release, env)
     wanted = ["redact_api_keys", "kimi_k25_eagle3_delegation", "sm120_symm_mem", "eagle3_draft_lm_head"]
     states = ["present", *(["present"] * 2 if release == "0.5.9" else ["not_needed"] * 2), "present"]
 

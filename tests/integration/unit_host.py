@@ -52,6 +52,20 @@ if not os.path.exists(root + "/manifest.json"):
 """
 
 
+_OWN = """
+set -e
+test -x /root/tools/bin/uv || {{
+  python3 -m venv /root/tools
+  /root/tools/bin/pip -q install --no-index -f /srv/wheelhouse uv
+}}
+cat > /root/requirements-{release}.txt
+rm -rf {env}
+/root/tools/bin/uv -q venv {env}
+/root/tools/bin/uv -q pip install --python {env}/bin/python --offline --no-index --find-links /srv/wheelhouse \\
+  --no-deps -r /root/requirements-{release}.txt
+"""
+
+
 class Line:
     """Calls functions of a piece of Python on a host, over one SSH connection."""
 
@@ -121,6 +135,12 @@ def put_build(host: str, build_id: str, release: str, number: int = 1) -> dict[s
     told = json.dumps({"build_id": build_id, "n": number, "release": release})
     ssh(host, "python3 - " + shlex.quote(told), _MAKE.encode())
     return {"build_id": build_id, "release": release, "cuda": None, "environment": {}, "patches": []}
+
+
+def own_environment(host: str, release: str, env: str) -> None:
+    """An environment as people make them: a virtual environment in somebody's home, from a lock of the sandbox."""
+    pins = (ROOT / f"locks/sglang-{release}-cpu/requirements.txt").read_bytes()
+    ssh(host, _OWN.format(env=env, release=release), pins)
 
 
 def clean(host: str) -> None:
