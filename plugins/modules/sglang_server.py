@@ -25,8 +25,8 @@ options:
       - V(stopped) stops them, after their running requests.
       - V(restarted) is as V(started), and restarts a server that needs none.
       - V(restored) puts the last activation that served back in force and starts it.
-      - V(claimed) takes the lease on the instances for this run and changes nothing else. A playbook does that before it
-        takes load off a host, so that it does not get in the way of another run.
+      - V(claimed) takes the lease on the instances for this run and changes nothing else. A playbook does that before
+        it takes load off a host, so that it does not get in the way of another run.
       - V(absent) stops the instances and takes them off the host. Their logs stay.
     type: str
     choices: [started, stopped, restarted, restored, claimed, absent]
@@ -102,8 +102,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 servers:
-  description: Each instance, in the order in which they were given.
-  returned: success
+  description: Each instance, in the order in which they were given; after a failure, those that did not fail.
+  returned: success, or failure once something was touched
   type: list
   elements: dict
   contains:
@@ -151,6 +151,21 @@ deferred:
   returned: success
   type: list
   elements: str
+failures:
+  description:
+    - The instances that could not be brought to the state, each with its message. The others were, and are in
+      RV(servers).
+    - Where O(state) is V(started) or V(restarted) and one of them is described wrongly, none was touched.
+  returned: failure
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the instance.
+      type: str
+    msg:
+      description: What was found, what was wanted, and what to do.
+      type: str
 strangers:
   description: Servers on the port of an instance that this collection did not start.
   returned: failure because of them

@@ -64,12 +64,15 @@ class Look:
         return kept if kept is not None and kept["invocation"] == self.unit.get("InvocationID") else None
 
 
-def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str, Any] | None = None) -> Look:
+def look(
+    instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str, Any] | None = None, launching: bool = True
+) -> Look:
     """Read the host; ``unit`` is what systemd says of the instance's unit.
 
-    ``schema`` are the options of an environment in place, where they have been read and not been kept.
+    ``schema`` are the options of an environment in place, where they have been read and not been kept. A server can be
+    stopped, taken away or put back as it was whatever its description says: then it is not ``launching``.
 
-    :raises InferopsError: when the release would refuse an argument of the instance.
+    :raises InferopsError: when the release would refuse an argument of an instance to launch.
     """
     name = instance["name"]
     running = process.observe(name, unit)
@@ -79,7 +82,7 @@ def look(instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str,
     if found is not None:
         wanted = render(instance, found, speculate=verdict.speculate(instance, found))
         refused = [problem for problem in wanted.problems if problem.severity == ERROR]
-        if refused:
+        if refused and launching:
             raise InferopsError(
                 f"instance {name!r} has options that its SGLang would refuse: "
                 + "; ".join(f"args.{problem.option}: {problem.message}" for problem in refused),

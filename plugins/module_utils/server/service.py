@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, the inferops.sglang authors
 # BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
-"""What ``sglang_server`` does: brings instances to a state, one after the other."""
+"""What ``sglang_server`` does: brings instances to a state, one after the other, whatever becomes of the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,20 @@ from .. import layout, procfs, systemd
 from ..changes import RESTART, Plan
 from ..errors import InferopsError
 from ..running import Runner, check
-from . import activation, adopt, environment, force, lease, options, options_worker, process, resource, spec, tree
+from . import (
+    activation,
+    adopt,
+    agents,
+    environment,
+    force,
+    lease,
+    options,
+    options_worker,
+    process,
+    resource,
+    spec,
+    tree,
+)
 from .render import STOP_MARGIN
 from .resource import ABSENT, RESTARTED, STARTED, STOPPED, Look
 
@@ -37,38 +50,66 @@ def run(
     """Bring each instance to ``state``: the plan, and what is known of each afterwards.
 
     ``holder`` is the run for which the lease on each instance is taken. ``reject`` names activations that a restore
-    must not keep although they served. Nothing is touched before all are planned.
+    must not keep although they served. Nothing is launched before all are planned. Once one instance is touched, all
+    are brought as far as they come: one that fails leaves no other half done.
 
     :raises InferopsError: for a wrong description, a build that is not there, a server that is not ours on the port,
-        a lease of another run, a unit that does not start or stop.
+        a lease of another run, a unit that does not start or stop. All instances that failed are named, and
+        ``servers`` in the result are those that did not.
     """
     spec.validate(instances)
+    launching = state in (STARTED, RESTARTED)
     units = systemd.show(runner, [resource.unit_name(instance["name"]) for instance in instances])
-    seen = [_look(runner, instance, units[resource.unit_name(instance["name"])], check_mode) for instance in instances]
-    whole = Plan()
-    plans = []
-    for look in seen:
-        plans.append(_plan(runner, look, state, enabled, reject or {}))
-        whole.extend(plans[-1])
-        if look.strangers and state in (STARTED, RESTARTED) and not adopting and not check_mode:
-            raise adopt.refuse(look.instance["name"], look.strangers)
-    results = []
-    for look, changes in zip(seen, plans):
-        if (changes.changed or state == CLAIMED) and not check_mode:
-            lease.take(look.instance["name"], holder, lease.TERM + look.instance["drain_timeout"])
-        if changes.changed and not check_mode:
-            _apply(runner, look, changes, state, enabled, holder, reject or {})
-        results.append(_result(runner, look, changes, check_mode))
+    whole, planned, results = Plan(), [], []
+    failures: dict[str, InferopsError] = {}
+    for instance in instances:
+        name = instance["name"]
+        try:
+            look = _look(runner, instance, units[resource.unit_name(name)], launching, check_mode)
+            changes = _plan(runner, look, state, enabled, reject or {})
+            if look.strangers and launching and not adopting and not check_mode:
+                raise adopt.refuse(name, look.strangers)
+        except InferopsError as error:
+            failures[name] = error
+        else:
+            planned.append((look, changes))
+            whole.extend(changes)
+    if failures and (launching or check_mode):
+        raise _failed(failures)
+    for look, changes in planned:
+        try:
+            if (changes.changed or state == CLAIMED) and not check_mode:
+                lease.take(look.instance["name"], holder, lease.TERM + look.instance["drain_timeout"])
+            if changes.changed and not check_mode:
+                _apply(runner, look, changes, state, enabled, holder, reject or {})
+            results.append(_result(runner, look, changes, check_mode))
+        except InferopsError as error:
+            failures[look.instance["name"]] = error
+        except OSError as error:
+            # a full disk, say: the other instances need nothing of it to be stopped
+            failures[look.instance["name"]] = InferopsError(f"instance {look.instance['name']!r}: {error}")
+    if failures:
+        raise _failed(failures, servers=results, changed=whole.changed, diff=whole.diff())
     return whole, results
 
 
-def _look(runner: Runner, instance: Mapping[str, Any], unit: Mapping[str, str], check_mode: bool) -> Look:
+def _failed(failures: Mapping[str, InferopsError], **known: Any) -> InferopsError:
+    """One error for all: each instance with its message, and what its error carries."""
+    told = [{"name": name, "msg": error.message, **error.result} for name, error in failures.items()]
+    carried = {key: value for error in failures.values() for key, value in error.result.items()}
+    message = "; ".join(error.message for error in failures.values())
+    return InferopsError(message, **{**carried, **known, "failures": told})
+
+
+def _look(
+    runner: Runner, instance: Mapping[str, Any], unit: Mapping[str, str], launching: bool, check_mode: bool
+) -> Look:
     schema = None
-    if instance["mode"] == spec.IN_PLACE and environment.kept_schema(instance) is None:
+    if launching and instance["mode"] == spec.IN_PLACE and environment.kept_schema(instance) is None:
         schema = options.dump(runner, instance["python"], {name: str(v) for name, v in instance["env"].items()})
         if not check_mode:
             environment.keep_schema(instance, schema)
-    return resource.look(instance, unit, schema)
+    return resource.look(instance, unit, schema, launching)
 
 
 def _plan(runner: Runner, look: Look, state: str, enabled: bool, reject: Mapping[str, int]) -> Plan:
@@ -161,6 +202,7 @@ def _put_in_force(
         force.store(name, desired, files, outcome)
         force.put_in_force(name, desired, files)
         force.prune(name)
+        agents.prune(desired["agent"])
     check(runner, ["systemctl", "daemon-reload"], "making systemd read its units again")
 
 
