@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup sandbox sandbox-clean deploy test lint unit integration lock test-all test-large
+.PHONY: help setup sandbox sandbox-clean deploy test lint unit integration lock test-all test-large test-browser
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,9 @@ test-all: sandbox ## every playbook, unit, readiness, toolkit and rollout test o
 
 test-large: setup ## checks on gigabytes of real wheels (torch, kernels); fetched once into the cache
 	@pytest tests/large
+
+test-browser: setup ## the report's page in a real browser; needs Playwright (pip) and a Chromium, or is skipped
+	@pytest tests/browser
 
 lock: setup ## a lock for RELEASE=0.5.15 CUDA=cu130 (more indexes: INDEX="URL URL"); see locks/README.md
 	@PYTHONPATH=collections python -m ansible_collections.inferops.sglang.plugins.plugin_utils.locking \

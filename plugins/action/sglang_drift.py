@@ -13,7 +13,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.inferops.sglang.plugins.module_utils.files import write_atomic
-from ansible_collections.inferops.sglang.plugins.plugin_utils.report import drift, history, metrics, text
+from ansible_collections.inferops.sglang.plugins.plugin_utils.report import drift, history, metrics, page, text
 
 
 class ActionModule(ActionBase):
@@ -68,7 +68,8 @@ def _write(
     folder: Path, report: Mapping[str, Any], earlier: Mapping[str, Any] | None, metrics_path: str | None
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    history.add(folder / "drift-history.jsonl", report, earlier)
+    runs = history.add(folder / "drift-history.jsonl", report, earlier)
     write_atomic(str(folder / "drift.json"), (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
+    write_atomic(str(folder / "drift.html"), page.render(report, runs).encode())
     if metrics_path:
         write_atomic(metrics_path, metrics.text(report).encode())
