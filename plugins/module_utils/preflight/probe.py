@@ -199,6 +199,23 @@ def unit_compile(facts: Facts) -> Result:
     return passed(f"nvcc compiles for compute capability {facts.capability} inside the unit")
 
 
+def unit_triton(facts: Facts) -> Result:
+    """Triton compiles while the server starts and serves, with an assembler that is not the toolkit's."""
+    if not facts.on_gpu:
+        return None
+    if not facts.probe or not facts.probe["assembler"]:
+        return _missing(facts)
+    told = facts.probe["assembler"]
+    if told["error"]:
+        return failed(
+            f"Triton's assembler cannot assemble for compute capability {facts.capability}: {told['path']}: "
+            f"{told['error']}; set {told['variable']} in env to the ptxas of a toolkit that knows these cards "
+            f"({facts.variables.get('CUDA_HOME', '/usr/local/cuda-13.0')}/bin/ptxas)",
+            **told,
+        )
+    return passed(f"Triton's assembler {told['path']} knows compute capability {facts.capability}")
+
+
 TABLE = (
     Item("unit_imports", ERROR, "Inside the unit: torch and the kernels can be imported", unit_imports),
     Item("unit_limits", ERROR, "Inside the unit: locked memory and open files are not limited too low", unit_limits),
@@ -207,4 +224,5 @@ TABLE = (
         "unit_devices", ERROR, "Inside the unit: the GPUs' device nodes can be opened by the service user", unit_devices
     ),
     Item("unit_compile", ERROR, "Inside the unit: nvcc compiles for the host's cards", unit_compile),
+    Item("unit_triton", ERROR, "Inside the unit: Triton's own assembler knows the host's cards", unit_triton),
 )

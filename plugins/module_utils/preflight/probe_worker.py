@@ -22,13 +22,21 @@ _PROGRAM = """
 #include <cublas_v2.h>
 __global__ void add(float *x) { x[threadIdx.x] += 1.0f; }
 """
+# The least that an assembler takes; a later target than its own is fine.
+_ASSEMBLY = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry probe() { ret; }
+"""
 _INTERESTING = ("error", "fatal", "not found", "cannot", "undefined symbol")
 
 
 def probe(payload: dict[str, Any]) -> dict[str, Any]:
     """``payload``: ``imports`` (module names), ``folders``, ``devices``, ``nvcc`` and ``capability`` (or ``null``).
 
-    ``proxies`` are the variables that systemd itself may add to those of the unit.
+    ``proxies`` are the variables that systemd itself may add to those of the unit. ``assembler`` is the one that Triton
+    would use, with its error; ``null`` where there is no Triton.
     Each import, folder and device gives its error, ``""`` for none; a module that is not installed gives ``null``.
     """
     return {
@@ -42,6 +50,7 @@ def probe(payload: dict[str, Any]) -> dict[str, Any]:
         },
         "proxies": {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")},
         "compile": _compile(payload["nvcc"], payload["capability"]) if payload["nvcc"] else None,
+        "assembler": _assemble(payload["capability"]) if payload["capability"] else None,
     }
 
 
@@ -80,6 +89,30 @@ def _compile(nvcc: str, capability: str | None) -> str:
         argv = [nvcc, *architecture, "-c", source, "-o", os.path.join(folder, "probe.o")]
         status, said = _run(argv)
     return "" if status == 0 else _cause(said) or f"nvcc ended with status {status}"
+
+
+def _assemble(capability: str) -> dict[str, str] | None:
+    """Assemble for the host's cards as Triton would: it brings an assembler of its own, of some CUDA release.
+
+    Its choice is that of ``get_ptxas`` in triton/backends/nvidia/compiler.py (3.5 to 3.7).
+    """
+    spec = importlib.util.find_spec("triton")
+    folders = list(spec.submodule_search_locations or []) if spec is not None else []
+    if not folders:
+        return None
+    number = int(capability.replace(".", ""))
+    own = os.path.join(folders[0], "backends", "nvidia", "bin")
+    name = "ptxas-blackwell" if number >= 100 and os.path.exists(os.path.join(own, "ptxas-blackwell")) else "ptxas"
+    variable = f"TRITON_{name.upper().replace('-', '_')}_PATH"
+    path = os.environ.get(variable) or os.path.join(own, name)
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "probe.ptx")
+        with open(source, "w", encoding="ascii") as stream:
+            stream.write(_ASSEMBLY)
+        target = f"sm_{number}{'a' if number >= 90 else ''}"
+        status, said = _run([path, "--gpu-name", target, source, "-o", os.path.join(folder, "probe.o")])
+    error = "" if status == 0 else _cause(said) or f"{path} ended with status {status}"
+    return {"path": path, "variable": variable, "error": error}
 
 
 def _run(argv: list[str]) -> tuple[int, str]:

@@ -81,7 +81,7 @@ def test_a11_a_proxy_in_the_unit_is_an_error_and_its_password_is_not_shown(llama
 def test_a11_a_proxy_that_systemd_gives_to_every_unit(llama_folder: Path) -> None:
     found = on_gpu(llama_folder)
     limits = {"memlock": -1, "nofile": 1048576}
-    found.probe = {"imports": {}, "folders": {}, "devices": {}, "limits": limits, "compile": ""}
+    found.probe = {"imports": {}, "folders": {}, "devices": {}, "limits": limits, "compile": "", "assembler": None}
     found.probe["proxies"] = {"http_proxy": "http://proxy:3128"}
     assert set(named(found)) == {"proxy"}
     found.variables = {**found.variables, "NO_PROXY": "127.0.0.1"}
@@ -315,6 +315,40 @@ def test_the_worker_tells_what_it_can_import_write_open_and_compile(tmp_path: Pa
     assert probe_worker._cause(done.stderr) == "ImportError: undefined symbol: _ZN3c10"
 
 
+def test_f12_the_assembler_is_the_one_that_triton_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Early releases of Triton have one assembler, later ones a second one for cards from Blackwell on."""
+    own = tmp_path / "triton" / "backends" / "nvidia" / "bin"
+    own.mkdir(parents=True)
+    (tmp_path / "triton" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"):
+        monkeypatch.delenv(name, raising=False)
+
+    def assembler(name: str, *known: str) -> Path:
+        path = own / name
+        path.write_text(
+            f"#!/bin/sh\ncase $2 in {'|'.join(known)}) exit 0;; esac\n"
+            "echo \"ptxas fatal   : Value '$2' is not defined for option 'gpu-name'\" >&2\nexit 255\n"
+        )
+        path.chmod(0o755)
+        return path
+
+    early = assembler("ptxas", "sm_89", "sm_90a", "sm_120a")
+    for capability, known in (("8.9", True), ("9.0", True), ("12.0", True), ("12.1", False)):
+        told = probe_worker._assemble(capability)
+        assert told is not None and told["path"] == str(early) and (told["error"] == "") is known
+    told = probe_worker._assemble("12.1")
+    assert told is not None and "'sm_121a' is not defined" in told["error"]
+    assert told["variable"] == "TRITON_PTXAS_PATH"
+    later = assembler("ptxas-blackwell", "sm_121a")
+    told = probe_worker._assemble("12.1")
+    assert told == {"path": str(later), "variable": "TRITON_PTXAS_BLACKWELL_PATH", "error": ""}
+    other = assembler("mine", "sm_130a")
+    monkeypatch.setenv("TRITON_PTXAS_BLACKWELL_PATH", str(other))
+    told = probe_worker._assemble("13.0")
+    assert told is not None and told["path"] == str(other) and told["error"] == ""
+
+
 def test_a_library_that_kills_its_process_does_not_take_the_report_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +370,8 @@ def test_a_library_that_kills_its_process_does_not_take_the_report_with_it(
 )
 def test_f13_limits_inside_the_unit(llama_folder: Path, limits: dict[str, int], alarm: bool) -> None:
     found = on_gpu(llama_folder)
-    found.probe = {"imports": {"torch": ""}, "folders": {}, "devices": {}, "limits": limits, "compile": ""}
+    found.probe = {"imports": {"torch": ""}, "folders": {}, "devices": {}, "limits": limits}
+    found.probe.update(compile="", assembler=None)
     assert ("unit_limits" in named(found)) is alarm
 
 
@@ -347,12 +382,14 @@ def test_what_fails_inside_the_unit_is_said(llama_folder: Path) -> None:
         "folders": {"/var/lib/sglang/it": "Permission denied"},
         "devices": {"/dev/nvidia-uvm": "Operation not permitted"},
         "limits": {"memlock": -1, "nofile": 1048576},
-        "compile": "ptxas fatal: Value 'sm_121a' is not defined",
+        "compile": "fatal error: cuda_fp8.h: No such file or directory",
+        "assembler": {"path": "/b/ptxas", "variable": "TRITON_PTXAS_PATH", "error": "Value 'sm_121a' is not defined"},
     }
     said = named(found)
-    assert {"unit_imports", "unit_folders", "unit_devices", "unit_compile"} <= set(said)
+    assert {"unit_imports", "unit_folders", "unit_devices", "unit_compile", "unit_triton"} <= set(said)
     assert "libnvrtc.so.12" in said["unit_imports"]["message"]
-    assert "sm_121a" in said["unit_compile"]["message"]
+    assert "cuda_fp8.h" in said["unit_compile"]["message"]
+    assert "sm_121a" in said["unit_triton"]["message"] and "TRITON_PTXAS_PATH" in said["unit_triton"]["message"]
 
 
 def test_a_look_that_fails_is_an_error_and_one_that_cannot_be_had_is_deferred(llama_folder: Path) -> None:

@@ -139,3 +139,29 @@ def test_names_and_shapes_are_read_only_where_they_are_asked_for(sharded: Path) 
 )
 def test_the_context_is_derived_as_sglang_derives_it(config: dict[str, object], length: int) -> None:
     assert models.Model("/x", config=config).context_length == length
+
+
+def test_a_context_longer_than_the_model_was_made_for(tmp_path: Path) -> None:
+    target = model_folders.llama(tmp_path / "t", max_position_embeddings=4096)
+
+    def found(length: int, **env: str) -> dict[str, object] | None:
+        described = instance(model_path=str(target), args={"context_length": length}, env=env)
+        return named(facts(described, None)).get("context_length")
+
+    refused = found(8192)
+    assert refused is not None and refused["severity"] == "error"
+    assert refused["evidence"] == {"context_length": 8192, "derived": 4096}
+    warned = found(8192, SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN="1")
+    assert warned is not None and warned["severity"] == "warning"
+    assert found(4096) is None
+
+
+def test_a_draft_that_was_cut_short(tmp_path: Path) -> None:
+    target = model_folders.llama(tmp_path / "t")
+    draft = model_folders.draft(tmp_path / "d", 4096, 128256, 32000)
+    weights = draft / "model.safetensors"
+    with weights.open("r+b") as stream:
+        stream.truncate(weights.stat().st_size - 100)
+    speculative = {"draft_model_path": str(draft), "num_steps": 3, "eagle_topk": 1, "num_draft_tokens": 4}
+    found = named(facts(instance(model_path=str(target), speculative=speculative), None))["draft_weights"]
+    assert found["severity"] == "error" and f"{weights} is truncated: 100 bytes are missing" in found["message"]
