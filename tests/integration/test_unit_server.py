@@ -279,6 +279,27 @@ def test_two_instances_do_not_disturb_each_other(server: Server) -> None:
     assert show("b", "MainPID") == [other]
 
 
+def test_one_that_fails_leaves_no_other_half_done(server: Server) -> None:
+    failing = {"name": "a", "run_as": "nobody-there"}
+    failed = server(failing, {"name": "b", "port": 30020}, expect="failed")
+    assert "there is no user 'nobody-there'" in failed.failure(HOST)
+    ready("b")
+    told = result(failed)
+    assert [entry["name"] for entry in told["failures"]] == ["a"]
+    assert [entry["name"] for entry in told["servers"]] == ["b"]
+    # described wrongly, which is known before anything is touched
+    server({"name": "a", "args": {"tp_sise": 1}}, {"name": "b", "port": 30020}, expect="failed")
+    # and it is no obstacle to a stop
+    server({"name": "a", "args": {"tp_sise": 1}}, {"name": "b", "port": 30020}, state="stopped")
+    assert show("b", "ActiveState") == ["inactive"]
+
+
+def test_agents_that_nothing_names_are_removed(server: Server, agent: dict[str, str]) -> None:
+    sh("touch /opt/sglang/agent/0000000000000000.pyz")
+    server()
+    assert sh("ls /opt/sglang/agent").split() == [f"{agent['version']}.pyz"]
+
+
 @pytest.fixture
 def by_hand(agent: dict[str, str]) -> Iterator[Callable[[str], None]]:
     """Starts a server as a person would, with nohup; it is gone when the test is over, whatever became of it."""
@@ -329,7 +350,8 @@ def test_a_second_run_is_refused_while_a_run_holds_the_lease(server: Server) -> 
     server({"args": {"max_total_tokens": 7}})
 
 
-def test_no_key_is_anywhere_but_in_its_file(server: Server) -> None:
+def test_no_key_is_anywhere_but_in_its_file(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSIBLE_DIFF_ALWAYS", "true")
     keys = {"api_key": "sk-Planted1", "admin_api_key": "ak-Planted2", "secret_env": {"HF_TOKEN": "hf-Planted3"}}
     told(30010)
     runs = [
