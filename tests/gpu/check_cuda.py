@@ -267,7 +267,11 @@ def proving() -> None:
     assert right["ok"] and not wrong["ok"], (right, wrong)
     packages = str(Path(place).parent.parent)
     environment = abi.Environment(sys.executable, packages)
-    users = [path for path in abi.extensions(packages, ["torchvision", "torchaudio"]) if abi.uses_torch(path)]
+    users = [
+        path
+        for path in abi.extensions(packages, ["torchvision", "torchaudio"])
+        if abi.for_torch(path, torch["version"])
+    ]
     findings = [finding for finding in map(environment.judge, users) if finding.symbols]
     assert findings == [], findings
     print(f"   torch {torch['version']} for {capability}: {listed}; {len(users)} libraries fit it")

@@ -117,8 +117,14 @@ def extensions(site_packages: str, tops: Iterable[str]) -> list[str]:
     return sorted(path for path in found if elf.is_elf(path))
 
 
-def uses_torch(path: str) -> bool:
-    """Whether a library names one of torch's libraries as needed."""
+def for_torch(path: str, version: str) -> bool:
+    """Whether a library names one of torch's libraries as needed, and is not for another torch by its own name.
+
+    Some packages carry a library for each torch release (``…_torch29-cuda.so``) and load the one that fits.
+    """
+    named = re.search(r"torch(\d)\.?(\d+)", os.path.basename(path))
+    if named and [named.group(1), named.group(2)] != version.partition("+")[0].split(".")[:2]:
+        return False
     try:
         return any(_TORCH_LIBRARY.match(name) for name in elf.read(path).needed)
     except elf.NotElf:

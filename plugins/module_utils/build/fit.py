@@ -73,8 +73,9 @@ def pins_hold(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
 def cuda_majors(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
     """All distributions are for the lock's CUDA major version, or for none where the lock is for the CPU.
 
-    A distribution for another major is excused where the one that asks for it asks for its twin for ours as well:
-    that package carries both and chooses when it is imported (nvidia-cutlass-dsl).
+    A distribution for another major is excused where the one that asks for it, whatever else is chosen, asks for its
+    twin for ours as well (by an extra, say) and that is there: the package has both and chooses when it is imported
+    (nvidia-cutlass-dsl).
     """
     wanted = None if lock["cuda"] is None else lock["cuda"].partition(".")[0]
     majors = {item.name: major for item in found for major in [cuda_major(item)] if major}
@@ -249,11 +250,11 @@ def mismatch(wrong: Sequence[Finding], found: Sequence[Distribution], torch: str
 
 def _twin(name: str, wanted: str | None, found: Sequence[Distribution]) -> bool:
     twin = re.sub(r"-cu\d+\Z", f"-cu{wanted}", name)
-    if wanted is None or twin == name:
+    if wanted is None or twin == name or twin not in {item.name for item in found}:
         return False
     for item in found:
-        asked = {_required(line) for line in item.requires if "extra ==" not in line}
-        if {name, twin} <= asked:
+        always = {_required(line) for line in item.requires if "extra ==" not in line}
+        if name in always and twin in {_required(line) for line in item.requires}:
             return True
     return False
 

@@ -31,6 +31,10 @@ HARD = frozenset(
     "abi:flashinfer_jit_cache",
     "abi:flashinfer_cubin",
 }
+#: What to do where the driver's own library is missing.
+NO_DRIVER = (
+    ": that is the driver's library, which comes with the driver and never with a lock; install the driver first"
+)
 #: What a server imports before SGLang, where it is there: the kernel package has had several names.
 _BASE = ("torch", "sgl_kernel", "flashinfer")
 
@@ -161,7 +165,7 @@ def telling_line(error: str) -> str:
     for sign in ("undefined symbol", "cannot open shared object file"):
         for line in lines:
             if sign in line:
-                return line
+                return line + (NO_DRIVER if "libcuda.so.1" in line else "")
     return lines[0] if lines else error
 
 
@@ -182,7 +186,7 @@ def _abi(python: str, packages: str, found: Sequence[installed.Distribution]) ->
         hard = f"abi:{top}" in HARD
         if top in ("torch", "nvidia", "triton"):
             continue
-        libraries = [path for path in abi.extensions(packages, [top]) if hard or abi.uses_torch(path)]
+        libraries = [path for path in abi.extensions(packages, [top]) if hard or abi.for_torch(path, torch)]
         if not libraries:
             continue
         wrong = [item for item in map(environment.judge, libraries) if item.symbols or (hard and item.missing)]

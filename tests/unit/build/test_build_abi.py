@@ -117,8 +117,19 @@ def test_only_libraries_that_use_torch_are_judged_in_other_packages(environment:
     uses = environment.add_kernel("int")
     alone = compiled(environment.packages / "numpy", "core.so", "void nothing() {}\n")
     (environment.packages / "numpy" / "readme.so").write_text("no library")
-    assert [abi.uses_torch(str(path)) for path in (uses, alone)] == [True, False]
+    assert [abi.for_torch(str(path), "2.14.1") for path in (uses, alone)] == [True, False]
     assert abi.extensions(str(environment.packages), ["numpy"]) == [str(alone)]
+
+
+def test_a_package_with_a_library_for_each_torch_is_judged_by_the_one_that_it_loads(environment: Environment) -> None:
+    environment.add_torch("int")
+    against = ["-L", str(environment.torch), "-lc10_cuda", "-Wl,--no-as-needed,--unresolved-symbols=ignore-all"]
+    folder = environment.packages / "torch_c_dlpack_ext"
+    one, other = (
+        compiled(folder, f"libaddon_torch{number}-cuda.so", KERNEL % "int", *against) for number in ("29", "214")
+    )
+    assert [abi.for_torch(str(one), version) for version in ("2.9.1+cu130", "2.14.1")] == [True, False]
+    assert [abi.for_torch(str(other), version) for version in ("2.9.1+cu130", "2.14.1")] == [False, True]
 
 
 def test_tables_agree_with_the_compilers_own_reader(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def test_a_package_that_brings_both_majors_on_purpose_is_no_mix() -> None:
     assert not fit.cuda_majors(lock(), found("nvidia-cutlass-dsl==4.8.0", *both, **only_extra))["ok"]
 
 
+def test_the_twin_may_come_by_an_extra_but_has_to_be_there() -> None:
+    both = ["nvidia-cutlass-dsl-libs-cu12==4.8.0", "nvidia-cutlass-dsl-libs-cu13==4.8.0"]
+    asked = {"nvidia_cutlass_dsl": [both[0], f'{both[1]} ; extra == "cu13"']}
+    assert fit.cuda_majors(lock(), found("nvidia-cutlass-dsl==4.8.0", *both, **asked))["ok"]
+    assert not fit.cuda_majors(lock(), found("nvidia-cutlass-dsl==4.8.0", both[0], **asked))["ok"]
+
+
 def test_a_cpu_lock_with_cuda_packages_is_caught() -> None:
     assert not fit.cuda_majors(lock(cuda=None), found("nvidia-cudnn-cu13==9"))["ok"]
 
@@ -185,6 +192,8 @@ def test_the_telling_line_of_a_kernel_that_does_not_load() -> None:
         "Error details: /x/common_ops.abi3.so: undefined symbol: _ZN3c104cuda5checkEi\n"
     )
     assert proof.telling_line(error).endswith("undefined symbol: _ZN3c104cuda5checkEi")
+    without_driver = "ImportError:\n- libcuda.so.1: cannot open shared object file: No such file or directory"
+    assert proof.telling_line(without_driver).endswith("install the driver first")
     assert proof.telling_line("ModuleNotFoundError: No module named 'x'") == "ModuleNotFoundError: No module named 'x'"
 
 
