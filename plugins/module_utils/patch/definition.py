@@ -15,6 +15,7 @@ from textwrap import dedent
 from typing import Any
 
 from ..errors import InferopsError, nearest
+from .diff import parse_diff
 from .release import clauses
 
 _PATCH = {"name": str, "title": str, "why": str, "upstream": str, "applies_to": str, "default": bool, "proven": list}
@@ -88,7 +89,8 @@ def _edit(raw: Any, where: str) -> dict[str, Any]:
             value = repr(value)  # YAML has read "12" or "true" as a value; what is wanted is the text of it
         if not isinstance(value, field_type) or (field_type is int and isinstance(value, bool)):
             raise InferopsError(f"{where}: {field!r} must be {_word(field_type)}, not {_kind(value)}")
-        edit[field] = value
+        # a definition that comes from elsewhere may have its line ends; those of the file are kept
+        edit[field] = value.replace("\r\n", "\n") if isinstance(value, str) else value
     if not edit["distribution"]:
         edit["distribution"] = edit["package"]
     _range(edit["releases"], f"{where}: releases")
@@ -131,6 +133,11 @@ def _content(edit: dict[str, Any], where: str) -> None:
             raise InferopsError(f"{where}: 'operator' must be 'or' or 'and', not {edit['operator']!r}")
         _expression(edit, "condition", where)
         _expression(edit, "operand", where)
+    elif kind == "unified_diff":
+        try:
+            parse_diff(edit["diff"])
+        except InferopsError as error:
+            raise InferopsError(f"{where}: {error.message}") from error
     elif kind == "replace":
         if not edit["old"]:
             raise InferopsError(f"{where}: 'old' is empty")

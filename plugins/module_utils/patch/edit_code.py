@@ -84,10 +84,17 @@ def _names_bound(body: list[ast.stmt]) -> dict[str, Any]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bound[node.name] = node
         elif isinstance(node, ast.Assign):
-            bound.update((target.id, node) for target in node.targets if isinstance(target, ast.Name))
+            names = [name for target in node.targets for name in ast.walk(target)]
+            bound.update((name.id, node) for name in names if isinstance(name, ast.Name) and _is_bound(name))
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound.update((alias.asname or alias.name, node) for alias in node.names)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             bound[node.target.id] = node
     return bound
+
+
+def _is_bound(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
 
 
 def _into_class(source: Source, node: ast.ClassDef, methods: list[list[str]]) -> list[Splice]:
@@ -127,8 +134,10 @@ def add_import(source: Source, edit: dict[str, Any]) -> Outcome:
             outcome.found += 1
         else:
             lacking.append(ast.unparse(node).encode())
-    if lacking:
-        outcome.missing.append(_into_head(source, lacking))
+    futures = [line for line in lacking if line.startswith(b"from __future__ ")]
+    for lines in (futures, [line for line in lacking if line not in futures]):
+        if lines:
+            outcome.missing.append(_into_head(source, lines, on_top=lines is futures))
     return outcome
 
 
@@ -143,7 +152,8 @@ def _imports(nodes: Any) -> Iterator[tuple[str, str, int, str]]:
                 yield alias.asname or alias.name, node.module or "", node.level, alias.name
 
 
-def _into_head(source: Source, imports: list[bytes]) -> Splice:
+def _into_head(source: Source, imports: list[bytes], on_top: bool) -> Splice:
+    """Behind the imports at the head, or (``on_top``, as Python wants it of ``__future__``) before all of them."""
     newline = source.newline
     body = source.tree.body
     anchor: ast.stmt | None = None
@@ -152,7 +162,7 @@ def _into_head(source: Source, imports: list[bytes]) -> Splice:
     for node in body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             break
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and not on_top:
             anchor = node
     if anchor is None:
         # before the first statement, but behind comments: a "#!" line and an encoding cookie must stay on top

@@ -10,6 +10,8 @@ from typing import Any
 from .outcome import Outcome
 from .source import Conflict, Source, same, scopes
 
+# Expressions that bind no tighter than "and" and "or": joined to anything, they need brackets of their own.
+_LOOSE = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.NamedExpr)
 _OPERATORS: dict[str, type[ast.boolop]] = {"or": ast.Or, "and": ast.And}
 
 
@@ -42,6 +44,8 @@ def extend_condition(source: Source, edit: dict[str, Any]) -> Outcome:
         start, end = source.start(node), source.end(node)
         if isinstance(node, ast.BoolOp) and isinstance(node.op, operator):
             outcome.missing.append((end, end, joined))
+        elif isinstance(node, _LOOSE):
+            outcome.missing += [(start, start, b"(("), (end, end, b")" + joined + b")")]
         else:
             outcome.missing += [(start, start, b"("), (end, end, joined + b")")]
     return outcome

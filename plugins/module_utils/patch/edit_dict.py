@@ -19,7 +19,8 @@ _GAP = re.compile(rb"[ \t\f]+|\\?(?:\r\n|\n|\r)|#[^\r\n]*|\)|(?P<comma>,)")
 def add_dict_entry(source: Source, edit: dict[str, Any]) -> Outcome:
     """Add the entry to each literal that the name is given, behind its last entry.
 
-    An entry that is set by a statement of its own (``NAME[key] = value``) counts as being there.
+    An entry that a statement of its own sets (``NAME[key] = value``, ``NAME.update({key: value})``,
+    ``NAME |= {key: value}``) counts as being there.
     """
     *parents, name = edit["dict"].split(".")
     bodies: list[Any] = [source.tree]
@@ -54,6 +55,9 @@ def _collect(
     elif isinstance(node, ast.AnnAssign) and node.value is not None:
         targets = [node.target]
     else:
+        more = _merged(node, name)
+        if more is not None:
+            set_apart += [has for have, has in zip(more.keys, more.values) if have is not None and same(have, key)]
         return
     value: Any = node.value
     for target in targets:
@@ -70,6 +74,20 @@ def _collect(
             and same(target.slice, key)
         ):
             set_apart.append(value)
+
+
+def _merged(node: ast.stmt, name: str) -> ast.Dict | None:
+    """The literal that a statement merges into the dict."""
+    target: Any = None
+    value: Any = None
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr):
+        target, value = node.target, node.value
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and len(node.value.args) == 1:
+        called = node.value.func
+        if isinstance(called, ast.Attribute) and called.attr == "update":
+            target, value = called.value, node.value.args[0]
+    is_it = isinstance(target, ast.Name) and target.id == name
+    return value if is_it and isinstance(value, ast.Dict) else None
 
 
 def _count(outcome: Outcome, edit: dict[str, Any], there: ast.expr, path: str) -> None:

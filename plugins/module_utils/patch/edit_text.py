@@ -7,15 +7,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from textwrap import dedent
 from typing import Any
 
+from .diff import Hunk, parse_diff
 from .outcome import Outcome
 from .source import Conflict, Source, Splice, first_line, scopes
 
 Span = tuple[int, int]
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
+_LINE_END = re.compile(rb"(?:\r\n|\n|\r)")
 
 
 def replace(source: Source, edit: dict[str, Any]) -> Outcome:
@@ -24,8 +24,7 @@ def replace(source: Source, edit: dict[str, Any]) -> Outcome:
     Where the text is in neither form, the syntax tree is asked: statements that mean what ``new`` means satisfy the
     edit, however they are formatted.
     """
-    old = source.newline.join(edit["old"].encode().split(b"\n"))
-    new = source.newline.join(edit["new"].encode().split(b"\n"))
+    old, new = edit["old"].encode(), edit["new"].encode()
     regions, bodies = _regions(source, edit["in"])
     if old in new:
         done = _spans(source.text, new, regions)
@@ -36,7 +35,7 @@ def replace(source: Source, edit: dict[str, Any]) -> Outcome:
     count = edit["count"]
     if len(todo) == count or (todo and len(todo) + len(done) == count):
         found = 0 if len(todo) == count else len(done)
-        return Outcome(missing=[(start, end, new) for start, end in todo], found=found)
+        return Outcome(missing=[(start, end, _as_there(source, start, end, new)) for start, end in todo], found=found)
     if not todo and (not new or len(done) >= count):
         return Outcome(found=count)
     if not todo and not done and source.is_python and _means_new(bodies, edit):
@@ -45,6 +44,12 @@ def replace(source: Source, edit: dict[str, Any]) -> Outcome:
         f"{source.path}: the text to replace stands {len(todo)} times in {edit['in'] or 'the file'} and the new text "
         f"{len(done)} times, not {count} times; it begins with {edit['old'].strip().splitlines()[0]!r}"
     )
+
+
+def _as_there(source: Source, start: int, end: int, text: bytes) -> bytes:
+    """A text of several lines with the line endings of the place that it goes to; a file may have several kinds."""
+    there = _LINE_END.search(source.text, start, end)
+    return (there[0] if there else source.newline).join(text.split(b"\n"))
 
 
 def _regions(source: Source, scope: str) -> tuple[list[Span], list[Any]]:
@@ -57,11 +62,8 @@ def _regions(source: Source, scope: str) -> tuple[list[Span], list[Any]]:
 
 
 def _spans(text: bytes, part: bytes, regions: list[Span]) -> list[Span]:
-    return [
-        (found.start(), found.end())
-        for start, end in regions
-        for found in re.compile(re.escape(part)).finditer(text, start, end)
-    ]
+    pattern = re.compile(_LINE_END.pattern.join(re.escape(line) for line in part.split(b"\n")))
+    return [(found.start(), found.end()) for start, end in regions for found in pattern.finditer(text, start, end)]
 
 
 def _outside(spans: list[Span], others: list[Span]) -> list[Span]:
@@ -91,18 +93,6 @@ def _means_new(bodies: list[Any], edit: dict[str, Any]) -> bool:
 
 def _runs(block: list[str], part: list[str]) -> int:
     return sum(block[at : at + len(part)] == part for at in range(len(block) - len(part) + 1))
-
-
-@dataclass
-class _Hunk:
-    """One hunk: its place in the old file, and its lines with their sign (`` ``, ``-``, ``+``) and final newline."""
-
-    header: str
-    line: int
-    body: list[tuple[str, bytes, bool]] = field(default_factory=list)
-
-    def side(self, sign: str) -> list[bytes]:
-        return [line for mark, line, dummy in self.body if mark in (" ", sign)]
 
 
 def unified_diff(source: Source, edit: dict[str, Any]) -> Outcome:
@@ -136,40 +126,11 @@ def unified_diff(source: Source, edit: dict[str, Any]) -> Outcome:
     return outcome
 
 
-def parse_diff(text: str) -> list[_Hunk]:
-    """The hunks of a diff of one file. File headers are skipped.
-
-    :raises Conflict: when the text holds no hunk, or a line that belongs to none.
-    """
-    hunks: list[_Hunk] = []
-    for line in text.split("\n"):
-        found = _HUNK.match(line)
-        if found:
-            hunks.append(_Hunk(line, int(found[1])))
-        elif line.startswith(("--- ", "+++ ", "diff ", "index ")) and not (hunks and line.startswith("-")):
-            continue
-        elif line.startswith("\\"):
-            sign, last, dummy = hunks[-1].body[-1]
-            hunks[-1].body[-1] = (sign, last, False)
-        elif hunks and line[:1] in (" ", "-", "+"):
-            hunks[-1].body.append((line[0], line[1:].encode(), True))
-        elif hunks and line == "":
-            hunks[-1].body.append((" ", b"", True))  # editors strip the space of an empty context line
-        elif line.strip():
-            raise Conflict(f"the diff has a line that belongs to no hunk: {line!r}")
-    for hunk in hunks:  # empty lines behind the last hunk belong to the text around it
-        while hunk is hunks[-1] and hunk.body and hunk.body[-1] == (" ", b"", True):
-            hunk.body.pop()
-    if not hunks:
-        raise Conflict("the diff has no hunk (@@ -1,3 +1,4 @@)")
-    return hunks
-
-
 def _matches(lines: list[bytes], block: Sequence[bytes]) -> list[int]:
     return [at for at in range(len(lines) - len(block) + 1) if lines[at : at + len(block)] == block] if block else []
 
 
-def _splices(source: Source, hunk: _Hunk, lines: list[bytes], starts: list[int], at: int) -> list[Splice]:
+def _splices(source: Source, hunk: Hunk, lines: list[bytes], starts: list[int], at: int) -> list[Splice]:
     splices: list[Splice] = []
     kept = lines[at - 1] if at else b"\n"  # the line that stands before an inserted one
     for sign, line, ended in hunk.body:
@@ -189,7 +150,7 @@ def _splices(source: Source, hunk: _Hunk, lines: list[bytes], starts: list[int],
     return splices
 
 
-def _unmatched(path: str, number: int, hunk: _Hunk, lines: list[bytes], places: int) -> str:
+def _unmatched(path: str, number: int, hunk: Hunk, lines: list[bytes], places: int) -> str:
     if places:
         return f"{path}: hunk {number} ({hunk.header}) fits at {places} places, none of them its own line"
     stranger = next((line for line in hunk.side("-") if line not in lines), None)

@@ -43,6 +43,11 @@ def bring(runner: Runner, wish: Wish, check_mode: bool) -> dict[str, Any]:
     python, roots = _locate(runner, wish)
     root = roots["sglang"]
     _refuse_sealed(root)
+    if wish.pristine and not _is_zip(wish.pristine):
+        raise InferopsError(
+            f"pristine: {wish.pristine} is no wheel on this host; give the path of the wheel that was installed, or "
+            "leave it out"
+        )
     git = _git(runner, root)
     request: dict[str, Any] = {
         "root": root,
@@ -111,6 +116,12 @@ def in_force(runner: Runner, python: str) -> list[dict[str, Any]]:
 
 # the owner of a checkout is rarely the user that we run as
 _GIT = ("git", "-c", "safe.directory=*")
+
+
+def _is_zip(path: str) -> bool:
+    import zipfile
+
+    return zipfile.is_zipfile(path)
 
 
 def _locate(runner: Runner, wish: Wish) -> tuple[str, dict[str, str]]:

@@ -8,7 +8,7 @@ import hashlib
 import os
 from typing import Any
 
-from .reference import References, hash_of
+from .reference import References, matches
 
 CHANGED, MISSING, ADDED = "changed", "missing", "added"
 _NOT_FILES_OF_A_RELEASE = (".pyc", ".inferops-new", ".inferops-old")
@@ -32,9 +32,7 @@ def strangers(
         except OSError:
             found.append({"path": path, "problem": MISSING})
             continue
-        is_released = (
-            hashlib.sha256(data).hexdigest() == expected if kind == "sha256" else hash_of(data, kind) == reference
-        )
+        is_released = hashlib.sha256(data).hexdigest() == expected if kind == "sha256" else matches(data, reference)
         if not is_released and not _explained(data, patched.get(path)):
             found.append({"path": path, "problem": CHANGED})
     if references.hashes:

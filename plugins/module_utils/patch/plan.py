@@ -272,7 +272,8 @@ class Planner:
             return {**result, "state": CONFLICT, "was": CONFLICT, "notes": conflicts}
         touched = [plan for plan in mine if plan.parts[name].added or plan.foreign]
         if not touched:
-            return result if skipped else {**result, "notes": [f"release {self.release or 'unknown'} has it"]}
+            has = [] if skipped else [f"release {self.release or 'unknown'} has it"]
+            return {**result, "notes": [*has, *result["notes"]]}
         by_other = [plan for plan in touched if plan.adopted or (plan.foreign and not plan.parts[name].added)]
         result["state"] = PRESENT
         result["by"] = OTHER if len(by_other) == len(touched) else OURS
@@ -311,8 +312,8 @@ class Planner:
             if files[key].base is None or (files[key].foreign and key not in recorded):
                 result["state"] = CONFLICT
                 result["notes"].append(
-                    f"{files[key].path} cannot be put back: the text of the release is not at hand. Reinstall the "
-                    "package, then run again"
+                    f"{files[key].path} cannot be put back: the text of the release is not at hand. Give the wheel "
+                    "that was installed as 'pristine', or reinstall the package, and run again"
                 )
         if recorded or by_hand:
             result["was"], result["by"] = PRESENT, OURS if recorded else OTHER

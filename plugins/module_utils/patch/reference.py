@@ -26,8 +26,13 @@ def hash_of(data: bytes, kind: str) -> str:
 
 
 def matches(data: bytes | None, reference: str | None) -> bool:
-    """Whether ``data`` is what the reference says."""
-    return data is not None and reference is not None and hash_of(data, reference.partition(":")[0]) == reference
+    """Whether ``data`` is what the reference says. A checkout may have other line endings than git keeps."""
+    if data is None or reference is None:
+        return False
+    kind = reference.partition(":")[0]
+    if hash_of(data, kind) == reference:
+        return True
+    return kind != "sha256" and b"\r\n" in data and hash_of(data.replace(b"\r\n", b"\n"), kind) == reference
 
 
 class References:

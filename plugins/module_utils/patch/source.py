@@ -130,15 +130,20 @@ def first_line(node: Any) -> int:
 
 def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """All statements of one namespace: those inside ``if``, ``try``, ``with`` and loops too, not those of inner
-    functions and classes."""
+    functions and classes. What only type checkers see is not there when the program runs."""
     for node in body:
         yield node
         if isinstance(node, Definition):
             continue
-        for name in ("body", "orelse", "finalbody"):
+        for name in ("orelse",) if _for_type_checkers(node) else ("body", "orelse", "finalbody"):
             yield from statements(getattr(node, name, ()))
         for part in [*getattr(node, "handlers", ()), *getattr(node, "cases", ())]:
             yield from statements(part.body)
+
+
+def _for_type_checkers(node: ast.stmt) -> bool:
+    test = node.test if isinstance(node, ast.If) else None
+    return getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
 
 
 def scopes(tree: ast.Module, qualname: str, kinds: tuple[type, ...] = Definition) -> list[Any]:

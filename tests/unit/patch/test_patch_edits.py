@@ -7,6 +7,7 @@ from typing import Any
 
 import patch_trees as trees
 import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.patch.derive import derive
 
 
@@ -323,3 +324,91 @@ def test_two_patches_on_one_place_are_a_conflict_that_names_both() -> None:
 def test_an_edit_that_would_not_compile_is_refused() -> None:
     assert "does not compile after the edits" in refusal("x = 1\n", replacing("x = 1", "return 1"))
     assert "is not valid Python" in refusal("x = 1\n", replacing("x = 1", "x = ("))
+
+
+@pytest.mark.parametrize(
+    ("before", "stands", "wanted"),
+    [
+        ("if a or b:\n    pass\n", "a or b", "if ((a or b) and c):\n    pass\n"),
+        ("f(a or b, 1)\n", "a or b", "f(((a or b) and c), 1)\n"),
+        ("x = p if q else r\n", "p if q else r", "x = ((p if q else r) and c)\n"),
+        ("x = lambda: a\n", "lambda: a", "x = ((lambda: a) and c)\n"),
+        ("if (n := f()):\n    pass\n", "(n := f())", "if (((n := f()) and c)):\n    pass\n"),
+        ("z = (\n    a  # one\n    and b  # two\n)\n", "a and b", "z = (\n    a  # one\n    and b and c  # two\n)\n"),
+    ],
+)
+def test_a_condition_that_binds_loosely_gets_brackets_of_its_own(before: str, stands: str, wanted: str) -> None:
+    assert after(before, condition(condition=stands, operator="and", operand="c")) == wanted
+
+
+def test_an_import_for_type_checkers_is_none() -> None:
+    before = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import foo\nelse:\n    import bar\n"
+    assert after(before, importing("import foo")).splitlines()[1] == "import foo"
+    assert after(before, importing("import bar")) == before
+    assert "has no class A" in refusal(
+        "import typing\nif typing.TYPE_CHECKING:\n    class A:\n        pass\n",
+        {"add_methods": {"file": "a.py", "class": "A", "code": "def f(self): pass"}},
+    )
+
+
+def test_an_import_of_the_future_goes_on_top() -> None:
+    before = '"""Doc."""\nimport os\n'
+    wanted = '"""Doc."""\nfrom __future__ import annotations\nimport os\nimport sys\n'
+    assert after(before, importing("from __future__ import annotations\nimport sys")) == wanted
+
+
+@pytest.mark.parametrize("body", ["from m import bye", "hello, bye = f, g", "bye: int = 1"])
+def test_whatever_binds_a_name_in_a_class_counts_as_there(body: str) -> None:
+    before = f"class A:\n    {body}\n"
+    assert after(before, {"add_methods": {"file": "a.py", "class": "A", "code": "def bye(self): pass"}}) == before
+
+
+def test_a_note_may_move_by_the_lines_that_are_added() -> None:
+    """Two definitions of a class: the first lacks the method, the second has it otherwise."""
+    before = (
+        "try:\n    class A:\n        x = 1\nexcept E:\n    class A:\n        def bye(self):\n            return 2\n"
+    )
+    edit = {"add_methods": {"file": "a.py", "class": "A", "code": "def bye(self):\n    return 1\n"}}
+    assert after(before, edit).count("def bye") == 2
+
+
+@pytest.mark.parametrize("apart", ["D.update({12: 3})", "D |= {12: 3}", "D[12] = 3"])
+def test_an_entry_that_a_statement_of_its_own_sets_counts_as_there(apart: str) -> None:
+    before = f"D = {{1: 2}}\n{apart}\n"
+    assert after(before, {"add_dict_entry": {"file": "a.py", "dict": "D", "key": "12", "value": "3"}}) == before
+
+
+def test_a_file_with_line_endings_of_several_kinds() -> None:
+    edit = replacing("def f():\n    return 1", "def f():\n    x = 2\n    return x")
+    assert after(b"a = 1\r\ndef f():\n    return 1\r\n", edit) == "a = 1\r\ndef f():\n    x = 2\n    return x\r\n"
+
+
+def test_a_definition_with_the_line_endings_of_elsewhere() -> None:
+    method = {"add_methods": {"file": "a.py", "class": "A", "code": "def f(self):\r\n    return 1\r\n"}}
+    assert "\r" not in after("class A:\n    x = 1\n", method)
+    assert after(b"a = 1\nb = 2\n", diffing("@@ -1,2 +1,2 @@\r\n-a = 1\r\n+a = 3\r\n b = 2\r\n")) == "a = 3\nb = 2\n"
+
+
+def test_a_line_of_a_hunk_that_looks_like_a_header_is_none() -> None:
+    assert (
+        after("a = 1\nb = 2\n", diffing("@@ -1,2 +1,3 @@\n a = 1\n+++ a\n b = 2\n"), "a.txt") == "a = 1\n++ a\nb = 2\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("@@ -1,5 +1,5 @@\n-a\n+b\n", "promises 5 old and 5 new lines and has others, at line 7"),
+        ("@@ -1 +1 @@\n\\ No newline at end of file\n-a\n+b\n", "promises 1 old and 1 new lines"),
+        (
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-c\n+d\n",
+            "changes a second file (a/y)",
+        ),
+        ("\\ No newline at end of file\n", "has no hunk"),
+        ("some words\n@@ -1 +1 @@\n-a\n+b\n", "belongs to no hunk: 'some words'"),
+    ],
+)
+def test_a_diff_that_is_not_whole_is_refused_on_the_controller(text: str, said: str) -> None:
+    with pytest.raises(InferopsError) as raised:
+        trees.patch("p", diffing(text))
+    assert said in raised.value.message

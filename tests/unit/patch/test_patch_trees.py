@@ -66,7 +66,7 @@ def test_a_patch_that_the_release_has_or_does_not_concern_writes_nothing(tree: P
     answer = trees.apply(tree, upstream, newer, parted)
     assert trees.states(answer) == [(name, "not_needed", "") for name in ("upstream", "newer", "parted")]
     assert [one["notes"] for one in answer["patches"]] == [
-        ["release 0.5.9 has it"],
+        ["release 0.5.9 has it", "Greeter.hello is there with another body (line 11)"],
         ["release 0.5.9 is outside >=0.5.10"],
         ["none of its edits is for release 0.5.9"],
     ]
@@ -305,6 +305,97 @@ def test_by_hand_in_a_checkout_goes_back_to_what_was_committed(tmp_path: Path) -
     by_hand(root)
     assert trees.states(bring(root, BYE, state="absent")) == [("bye", "absent", "other hand")]
     assert trees.snapshot(root) == before
+
+
+def git(root: Path, *argv: str) -> str:
+    done = run(["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-C", str(root), *argv])
+    assert done.rc == 0, done.stderr
+    return done.stdout
+
+
+def test_a_checkout_with_commits_of_its_own(tmp_path: Path) -> None:
+    root = trees.checkout(tmp_path, FILES)
+    path = root / "sglang/a.py"
+    path.write_bytes(path.read_bytes() + b"\nMINE = 1\n")
+    git(root, "commit", "-qam", "mine")
+    assert bring(root, BYE)["changed"]
+    assert bring(root, BYE, state="absent")["changed"]
+    assert path.read_bytes().endswith(b"MINE = 1\n") and git(root, "status", "--porcelain") == ""
+
+
+def test_a_patched_text_that_was_committed_is_the_checkouts_own(tmp_path: Path) -> None:
+    root = trees.checkout(tmp_path, FILES)
+    bring(root, BYE)
+    git(root, "commit", "-qam", "with the patch")
+    other = trees.patch("bye", trees.add_method(body="return 'ciao'"))
+    (result,) = bring(root, other)["patches"]
+    assert result["state"] == "not_needed" and "another body" in result["notes"][1]
+    assert not bring(root, other, state="absent")["changed"]
+    assert git(root, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("undo", [("checkout", "--", "."), ("stash",), ("reset", "-q", "--hard")])
+def test_what_git_has_undone_comes_back(tmp_path: Path, undo: tuple[str, ...]) -> None:
+    root = trees.checkout(tmp_path, FILES)
+    bring(root, BYE)
+    git(root, *undo)
+    assert bring(root, BYE)["changed"] and not bring(root, BYE)["changed"]
+    assert bring(root, BYE, state="absent")["changed"]
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_worktree_has_a_memory_of_its_own(tmp_path: Path) -> None:
+    root = trees.checkout(tmp_path / "one", FILES)
+    git(root, "worktree", "add", "-q", str(tmp_path / "two"))
+    assert bring(tmp_path / "two", BYE)["changed"] and not bring(tmp_path / "two", BYE)["changed"]
+    assert bring(root, BYE, check_mode=True)["changed"]
+    assert bring(tmp_path / "two", BYE, state="absent")["changed"]
+    assert git(tmp_path / "two", "status", "--porcelain") == ""
+
+
+def test_a_checkout_with_other_line_endings_than_git_keeps(tmp_path: Path) -> None:
+    root = trees.checkout(tmp_path, FILES)
+    (tmp_path / ".gitattributes").write_text("*.py text eol=crlf\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qam", "attributes")
+    shutil.rmtree(root / "sglang")
+    git(root, "checkout", "--", ".")
+    before = trees.snapshot(root)
+    assert b"\r\n" in before["sglang/a.py"]
+    assert bring(root, BYE)["integrity"] == []
+    assert b"\r\n    def bye(self):\r\n" in (root / "sglang/a.py").read_bytes()
+    assert bring(root, BYE, state="absent")["changed"] and trees.snapshot(root) == before
+
+
+@pytest.mark.parametrize("content", [None, b"no wheel"])
+def test_a_wheel_that_is_none_is_named(tree: Path, tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    wheel = tmp_path_factory.mktemp("wheels") / "sglang.whl"
+    if content:
+        wheel.write_bytes(content)
+    with pytest.raises(InferopsError, match="is no wheel on this host"):
+        bring(tree, BYE, pristine=str(wheel))
+
+
+def test_a_tree_of_links_is_patched_beside_what_they_lead_to(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """An installer may link each file to its cache."""
+    kept = tmp_path_factory.mktemp("cache") / "a.py"
+    shutil.move(tree / "sglang/a.py", kept)
+    (tree / "sglang/a.py").symlink_to(kept)
+    assert bring(tree, BYE)["changed"] and kept.read_bytes() == trees.GREETER
+    assert bring(tree, BYE, state="absent")["changed"] and (tree / "sglang/a.py").read_bytes() == trees.GREETER
+
+
+def test_a_patch_that_was_not_ours_is_replaced_by_exactly_what_is_asked_for(tree: Path) -> None:
+    before = trees.snapshot(tree)
+    bring(tree, BYE, LIMIT)
+    told = bring(tree, BOTH_FILES, state="exactly")
+    assert trees.states(told) == [
+        ("both_files", "present", "inferops"), ("bye", "absent", "inferops"), ("limit", "absent", "inferops")
+    ]  # fmt: skip
+    assert not bring(tree, BOTH_FILES, state="exactly")["changed"]
+    assert bring(tree, state="exactly")["changed"] and trees.snapshot(tree) == before
 
 
 def test_an_untracked_file_of_a_checkout_is_a_stranger(tmp_path: Path) -> None:
