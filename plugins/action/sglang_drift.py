@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.inferops.sglang.plugins.module_utils.files import write_atomic
@@ -32,6 +33,12 @@ class ActionModule(ActionBase):
                 "variable": {"type": "str", "default": "sglang_planned"},
             }
         )
+        if not args["hosts"]:
+            # an empty report would look like a fleet in order
+            raise AnsibleActionFail(
+                "there is no host to compare: the pattern in sglang_hosts, by default the group "
+                "'sglang', matches none; name another one, or see that the inventory is the right one"
+            )
         hostvars = (task_vars or {})["hostvars"]
         # a host that was not looked at (--limit) has no result; one that did not answer has one that says so
         results = {host: hostvars[host].get(args["variable"]) for host in args["hosts"]}

@@ -24,6 +24,11 @@ options:
     type: list
     elements: str
     required: true
+  drift:
+    description: Reports of C(drift.yml). The verdict of the newest that is there is printed at the end.
+    type: list
+    elements: path
+    default: []
   variable:
     description: The name of the variable that M(inferops.sglang.sglang_plan) was registered in.
     type: str

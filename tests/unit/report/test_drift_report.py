@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.inferops.sglang.plugins.plugin_utils.report import drift, history, metrics, text
+from ansible_collections.inferops.sglang.plugins.plugin_utils.report import drift, history, last, metrics, text
 from report_samples import EDITED, NOW, OTHER_ARGV, STRAY, change, fleet, gateway, planned
 
 
@@ -138,3 +138,14 @@ def test_the_history_keeps_one_line_a_run_and_not_for_ever(tmp_path: Path, monke
 def test_the_sample_fleet_has_every_state() -> None:
     summary = build(fleet(200))["summary"]
     assert all(summary[state] for state in ("in_sync", "drifted", "unreachable", "failed"))
+
+
+def test_the_last_verdict_is_that_of_the_newest_report(tmp_path: Path) -> None:
+    by_hand, by_guard = tmp_path / "a.json", tmp_path / "b.json"
+    by_hand.write_text(json.dumps(build({"a": planned()})))
+    by_guard.write_text(json.dumps(drift.build({"a": planned(EDITED), "b": planned()}, now=NOW + 60)))
+    paths = [str(by_hand), str(by_guard), str(tmp_path / "none.json")]
+    assert last.verdict(paths) == (
+        f"drift at 2026-11-30T00:54:20Z: 2 host(s): 1 in sync, 1 drifted; 1 difference(s) (a); {by_guard}"
+    )
+    assert last.verdict(paths[2:]) is None
