@@ -64,7 +64,7 @@ class Environment:
         missing = sorted(self._absent(loaded) - DRIVER)
         unresolved = set(library.undefined - provided)
         if DRIVER & {name for other in loaded for name in other.needed}:
-            unresolved = {name for name in unresolved if not _DRIVER_SYMBOL.match(name)}
+            unresolved = {name for name in unresolved if not is_driver_symbol(name)}
         if missing:
             unresolved = {name for name in unresolved if _TORCH_SYMBOL.match(name)}
         return Finding(os.path.relpath(path, self.site_packages), sorted(unresolved), missing)
@@ -129,6 +129,11 @@ def for_torch(path: str, version: str) -> bool:
         return any(_TORCH_LIBRARY.match(name) for name in elf.read(path).needed)
     except elf.NotElf:
         return False
+
+
+def is_driver_symbol(name: str) -> bool:
+    """Whether a symbol is one that the driver's libraries define."""
+    return _DRIVER_SYMBOL.match(name) is not None
 
 
 def system_folders() -> list[str]:
