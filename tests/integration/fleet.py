@@ -149,7 +149,7 @@ class Fleet:
         """Bring everything to a release and behind the gateway, whatever an earlier test left."""
         run = play("playbooks/deploy.yml", inventory=self.inventory, fleet_release=release)
         assert run.status == "successful", run.stdout[-3000:]
-        run = play("tests/integration/fleet_present.yml", inventory=self.inventory, fleet_release=release)
+        run = play("tests/integration/fleet_workers.yml", inventory=self.inventory, fleet_release=release)
         assert run.status == "successful", run.stdout[-3000:]
 
     def roll(self, play: Play, file: Path, release: str, **variables: Any) -> Any:
