@@ -20,7 +20,7 @@ MODEL = "/srv/models/tiny-llama-echo"
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, play: Play) -> Iterator[Fleet]:
     sandbox("fill")
-    fleet = Fleet(["rr1", "rr2"], tmp_path_factory.mktemp("fleet"), gateway="ro-gw", rollout={"hold": 5, "soak": 3})
+    fleet = Fleet(["rr1", "rr2"], tmp_path_factory.mktemp("fleet"), gateway="rr-gw", rollout={"hold": 5, "soak": 3})
     fleet.instance = {
         "model_path": MODEL,
         "lock": "sglang-{{ fleet_release }}-cpu",
