@@ -26,7 +26,7 @@ class ActionModule(ActionBase):
         try:
             result.update(self._execute_module(module_args=args, task_vars=task_vars))
         except AnsibleConnectionFailure as error:
-            raise _with_reason(error, self._connection) from error
+            raise with_reason(error, self._connection) from error
         if not result.get("failed"):
             result["agent"] = agent
             result["builds"] = _to_make(result["plan"], args["instances"], described)
@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
         return result
 
 
-def _with_reason(error: AnsibleConnectionFailure, connection: Any) -> AnsibleConnectionFailure:
+def with_reason(error: AnsibleConnectionFailure, connection: Any) -> AnsibleConnectionFailure:
     """The error of the first module on a host, with what the way there says of itself.
 
     A connection that leads through something else (``pct exec`` on a hypervisor) fails inside: Ansible then speaks of a
