@@ -1,6 +1,7 @@
 """Builds on a host: the ladder of a managed thing, and proofs that fail while a server is under requests.
 
-The server is the stand-in, in a real build: lock, patch, proof, seal.
+The server is the stand-in, in a real build: lock, patch, proof, seal. What is wrong with a set is made by
+``wrong_sets``, one wheel or two a kind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import fleet
 import pytest
+import wrong_sets
 import yaml
 from conftest import Play, Run
 from unit_host import SSH_CONFIG, sandbox, ssh
@@ -44,11 +46,13 @@ print(json.dumps({"came": came, "wrong": wrong}))
 
 
 class Site:
-    """The one host's inventory; each test changes what it wants of the instance."""
+    """One host's inventory; each test changes what it wants of the instance, and the role's ``variables``."""
 
-    def __init__(self, folder: Path, play: Play) -> None:
+    def __init__(self, folder: Path, play: Play, host: str = HOST, **variables: Any) -> None:
         self.folder = folder
         self.play = play
+        self.host = host
+        self.variables = variables
         self.instance: dict[str, Any] = {
             "model_path": "/srv/models/tiny-llama",
             "gpus": "none",
@@ -59,8 +63,8 @@ class Site:
 
     def deploy(self, check: bool = False, **change: Any) -> Run:
         common = {"ansible_ssh_common_args": f"-F {SSH_CONFIG}", "ansible_python_interpreter": "/usr/bin/python3"}
-        wanted = {"sglang_find_links": ["/srv/stand-in"], "sglang_instances": {"tiny": {**self.instance, **change}}}
-        group = {"hosts": {HOST: {}}, "vars": wanted}
+        wanted = {**self.variables, "sglang_instances": {"tiny": {**self.instance, **change}}}
+        group = {"hosts": {self.host: {}}, "vars": wanted}
         path = self.folder / "inventory.json"
         path.write_text(json.dumps({"all": {"vars": common, "children": {"sglang": group}}}))
         return self.play(inventory=str(path), check=check)
@@ -69,37 +73,40 @@ class Site:
         """All that a failed build must leave as it is."""
         return {
             "pid": on("systemctl show -P MainPID sglang-tiny"),
+            "start": on("systemctl show -P InvocationID sglang-tiny"),
             "unit": on("sha256sum /etc/systemd/system/sglang-tiny.service /etc/sglang/*"),
             "activations": on("find /opt/sglang/tiny -type f ! -name 'lease*' -exec sha256sum {} + | sort"),
             "current": on("readlink /opt/sglang/tiny/current"),
         }
 
 
-def on(command: str) -> str:
-    return ssh(HOST, command).strip()
+def on(command: str, host: str = HOST) -> str:
+    return ssh(host, command).strip()
 
 
 def built() -> list[str]:
     return on("ls /opt/sglang/builds").split()
 
 
-def changes(run: Run) -> list[str]:
+def changes(run: Run, host: str = HOST) -> list[str]:
     """What the comparison of a run found."""
-    plan: list[dict[str, Any]] = run.results(HOST, "sglang_plan")[0]["plan"]
+    plan: list[dict[str, Any]] = run.results(host, "sglang_plan")[0]["plan"]
     return [f"{change['resource'].partition('/')[0]} {change['what']}" for change in plan]
 
 
 @pytest.fixture(scope="module")
-def host() -> Iterator[None]:
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     fleet.fill_caches()
-    sandbox("up", HOST, "--mount", f"{fleet.STAND_IN}:/srv/stand-in")
+    wrong = tmp_path_factory.mktemp("wheels")
+    wrong_sets.fill(wrong)
+    sandbox("up", HOST, "--mount", f"{fleet.STAND_IN}:/srv/stand-in", "--mount", f"{wrong}:/srv/wrong")
     yield
     sandbox("down", HOST)
 
 
 @pytest.fixture
 def site(host: None, tmp_path: Path, play: Play) -> Site:
-    return Site(tmp_path, play)
+    return Site(tmp_path, play, sglang_find_links=["/srv/stand-in", "/srv/wrong"])
 
 
 def test_the_ladder(site: Site) -> None:
@@ -167,13 +174,49 @@ CONFLICT = {
 def test_a_build_that_fails_leaves_the_server_as_it_is(
     site: Site, tmp_path: Path, wrong: Callable[[Path], dict[str, Any]], message: str
 ) -> None:
-    assert site.deploy().status == "successful"
+    fails_and_leaves_the_server(site, wrong(tmp_path), message)
+
+
+@pytest.mark.parametrize("case", wrong_sets.SETS, ids=lambda case: case.name)
+def test_a_set_that_fails_its_proof_leaves_the_server_as_it_is(
+    site: Site, tmp_path: Path, case: wrong_sets.WrongSet
+) -> None:
+    """Every kind of check that a proof makes."""
+    site.variables["sglang_capabilities"] = case.capabilities
+    pins = PIN + "".join(f"{pin}\n" for pin in case.pins)
+    fails_and_leaves_the_server(site, {"lock": lock_of(tmp_path, pins, cuda=case.cuda)}, f"- {case.check}: {case.says}")
+
+
+def test_a_waiver_of_the_inventory_excuses_a_pin_and_never_what_no_server_can_run_without(
+    site: Site, tmp_path: Path
+) -> None:
+    [pin] = [case for case in wrong_sets.SETS if case.name == "broken-pin"]
+    site.variables["sglang_waivers"] = [{"check": pin.check, "reason": "a test"}]
+    excused = site.deploy(lock=lock_of(tmp_path, PIN + "\n".join(pin.pins) + "\n"))
+    assert excused.status == "successful", excused.stdout[-3000:]
+    [built] = excused.results(HOST, "python_env")
+    [check] = [check for check in built["results"][0]["proof"]["checks"] if check["name"] == pin.check]
+    assert (check["ok"], check["waived"]) == (False, "a test")
+
+    [kernel] = [case for case in wrong_sets.SETS if case.name == "import"]
+    site.variables["sglang_waivers"] = [{"check": kernel.check, "reason": "a test"}]
+    lock = lock_of(tmp_path / "hard", PIN + "\n".join(kernel.pins) + "\n")
+    fails_and_leaves_the_server(site, {"lock": lock}, f"{kernel.check} cannot be waived", first=False)
+
+
+def fails_and_leaves_the_server(site: Site, wrong: dict[str, Any], message: str, first: bool = True) -> None:
+    """Deploy ``wrong`` while a client asks without a pause; ``first`` bring what is right into force."""
+    variables = dict(site.variables)
+    if first:
+        site.variables = {"sglang_find_links": variables["sglang_find_links"]}
+        assert site.deploy().status == "successful"
+        site.variables = variables
     before, builds = site.in_force(), built()
     on("rm -f /tmp/enough")
     argv = ["ssh", "-F", SSH_CONFIG, HOST, f"python3 -c {shlex.quote(ASK)}"]
     asking = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     try:
-        failed = site.deploy(**wrong(tmp_path))
+        failed = site.deploy(**wrong)
     finally:
         on("touch /tmp/enough")
         answers = json.loads(asking.communicate(timeout=90)[0])
