@@ -57,7 +57,7 @@ def test_a_kernel_made_for_this_torch_fits(environment: Environment) -> None:
     assert environment.judge(environment.add_kernel("int")) == abi.Finding("sgl_kernel/sm100/common_ops.abi3.so")
 
 
-def test_a_kernel_made_for_another_torch_is_found_with_library_symbol_and_torch(environment: Environment) -> None:
+def test_f1_f6_a_kernel_made_for_another_torch_is_found_with_library_symbol_and_torch(environment: Environment) -> None:
     environment.add_torch("unsigned")
     finding = environment.judge(environment.add_kernel("int"))
     assert finding.symbols == ["_ZN3c104cuda5checkEiPKc"] and not finding.missing
@@ -74,7 +74,7 @@ def test_a_weak_symbol_may_be_missing(environment: Environment) -> None:
     assert environment.judge(compiled(environment.packages / "sgl_kernel", "weak.so", source)).symbols == []
 
 
-def test_a_library_that_is_nowhere_is_named_and_its_symbols_are_not_held_against_torch(
+def test_f5_a_library_that_is_nowhere_is_named_and_its_symbols_are_not_held_against_torch(
     environment: Environment, tmp_path: Path
 ) -> None:
     environment.add_torch("unsigned")

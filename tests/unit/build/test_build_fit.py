@@ -24,14 +24,14 @@ def lock(cuda: str | None = "13.0", release: str = "0.5.15", requirements: str =
     return {"cuda": cuda, "release": release, "requirements": requirements}
 
 
-def test_a_resolver_that_took_an_old_release_is_caught() -> None:
+def test_f3_a_resolver_that_took_an_old_release_is_caught() -> None:
     check = fit.release(lock(), found("sglang==0.5.2"))
     assert not check["ok"] and "found sglang 0.5.2, the lock is for 0.5.15" in check["detail"]
     assert not fit.release(lock(), found("torch==2.9.1"))["ok"]
     assert fit.release(lock(), found("sglang==0.5.15+local"))["ok"]
 
 
-def test_packages_that_are_not_as_pinned_are_named() -> None:
+def test_f17_packages_that_are_not_as_pinned_are_named() -> None:
     pins = "torch==2.9.1+cu130\nnumpy==2.4.6 \\\n    --hash=sha256:00\nother==1 ; python_version < '3'\n"
     check = fit.pins_hold(lock(requirements=pins), found("torch==2.9.1+cu129", "numpy==2.4.6", "stray==1"))
     assert check["detail"] == "torch 2.9.1+cu129 in place of 2.9.1+cu130; stray 1 is not in the lock"
@@ -47,7 +47,7 @@ def test_packages_that_are_not_as_pinned_are_named() -> None:
         (["nvidia-cublas==13.1.0.3", "nvidia-nvjitlink==13.0.88", "nvidia-cufile==1.15.1.6", "cuda-python==12.9"], []),
     ],
 )
-def test_two_cuda_majors_in_one_environment_are_named(versions: list[str], wrong: list[str]) -> None:
+def test_f2_two_cuda_majors_in_one_environment_are_named(versions: list[str], wrong: list[str]) -> None:
     check = fit.cuda_majors(lock(), found(*versions))
     assert check["ok"] == (not wrong) and all(name in check["detail"] for name in wrong)
 
@@ -71,7 +71,7 @@ def test_a_cpu_lock_with_cuda_packages_is_caught() -> None:
     assert not fit.cuda_majors(lock(cuda=None), found("nvidia-cudnn-cu13==9"))["ok"]
 
 
-def test_a_wheel_that_calls_itself_another_version_is_named() -> None:
+def test_f4_a_wheel_that_calls_itself_another_version_is_named() -> None:
     wrong = Distribution("", "sgl-kernel", "0.3.20", "0.3.21+cu130")
     fine = Distribution("", "sgl-kernel", "0.3.21", "0.3.21+cu130")
     [check] = fit.metadata([wrong])
@@ -79,7 +79,7 @@ def test_a_wheel_that_calls_itself_another_version_is_named() -> None:
     assert fit.metadata([fine]) == []
 
 
-def test_leftovers_of_an_upgrade_are_named() -> None:
+def test_f7_leftovers_of_an_upgrade_are_named() -> None:
     def names(*versions: str) -> list[str]:
         return [check["name"] for check in fit.leftovers(lock(), found(*versions)) if not check["ok"]]
 
@@ -186,7 +186,7 @@ def test_hard_checks_cannot_be_waived_and_unneeded_waivers_are_reported() -> Non
     assert caught.value.result["proof"]["checks"]
 
 
-def test_the_telling_line_of_a_kernel_that_does_not_load() -> None:
+def test_f6_the_telling_line_of_a_kernel_that_does_not_load() -> None:
     error = (
         "ImportError: \n[sgl_kernel] CRITICAL: Could not load any common_ops library!\nExpected variant: SM120\n"
         "Error details: /x/common_ops.abi3.so: undefined symbol: _ZN3c104cuda5checkEi\n"

@@ -58,7 +58,7 @@ def test_cards_without_a_driver(healthy: dict[str, Any]) -> None:
     assert problem["name"] == "driver_not_loaded" and "0000:00:06.0" in problem["message"]
 
 
-def test_user_library_of_another_version(healthy: dict[str, Any]) -> None:
+def test_f16_user_library_of_another_version(healthy: dict[str, Any]) -> None:
     """An unattended upgrade moved the user's half (F16); in a container it is the hypervisor that moved."""
     healthy["user_library_versions"]["/usr/lib64/libcuda.so.1"] = "580.95.05"
     (problem,) = problems.judge(healthy)
@@ -96,7 +96,7 @@ def test_missing_uvm_node(healthy: dict[str, Any]) -> None:
         ({"installed": True, "state": "active", "version": None}, []),
     ],
 )
-def test_fabric_manager_where_there_are_switches(
+def test_f14_fabric_manager_where_there_are_switches(
     healthy: dict[str, Any], manager: dict[str, Any], expected: list[str]
 ) -> None:
     """Error 802 (F14): the manager is missing, of another version, or not up yet."""

@@ -15,6 +15,16 @@ def test_every_case_has_its_line() -> None:
     assert re.findall(r"^\| (F\d+) \|", PAGE, re.MULTILINE) == [f"F{number}" for number in range(1, 18)]
 
 
+def test_every_case_has_a_test_that_bears_its_name() -> None:
+    """``test_f8_f15_programs_…``: each of them can be detected without the card, so there is no line that says why not."""
+    sources = Path(__file__).resolve().parents[1].glob("*/test_*.py")
+    names = [
+        name for path in sources for name in re.findall(r"^def test((?:_[a-h]\d+)+)_", path.read_text(), re.MULTILINE)
+    ]
+    tested = {case for name in names for case in re.findall(r"f\d+", name)}
+    assert tested == {f"f{number}" for number in range(1, 18)}
+
+
 def test_every_problem_is_explained_and_none_that_is_not_judged() -> None:
     source = Path(problems.__file__).read_text()
     judged = set(re.findall(r'_problem\(\s*"(\w+)"', source)) | set(re.findall(r'\("(\w+)", (?:ERROR|WARNING)', source))
