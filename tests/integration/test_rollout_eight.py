@@ -20,8 +20,8 @@ OLD, NEW = "0.5.9", "0.5.23"
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory, play: Play) -> Iterator[Fleet]:
-    hosts = [f"ro{number}" for number in range(1, 9)]
-    with Fleet(hosts, tmp_path_factory.mktemp("fleet"), gateway="r8-gw").standing(play) as found:
+    hosts = [f"re{number}" for number in range(1, 9)]
+    with Fleet(hosts, tmp_path_factory.mktemp("fleet"), gateway="re-gw").standing(play) as found:
         yield found.anew(play, OLD)
 
 
