@@ -16,7 +16,7 @@ def test_every_case_has_its_line() -> None:
 
 
 def test_every_case_has_a_test_that_bears_its_name() -> None:
-    """``test_f8_f15_programs_…``: each of them can be detected without the card, so there is no line that says why not."""
+    """``test_f8_f15_programs_…``: each of them can be detected, so there is no line that says why not."""
     sources = Path(__file__).resolve().parents[1].glob("*/test_*.py")
     names = [
         name for path in sources for name in re.findall(r"^def test((?:_[a-h]\d+)+)_", path.read_text(), re.MULTILINE)
