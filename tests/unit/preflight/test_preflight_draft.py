@@ -173,3 +173,12 @@ def test_a_class_that_the_release_lacks_is_answered_with_one_that_it_has(llama_f
     assert "did you mean 'Eagle3DeepseekV2ForCausalLM'" not in missing and "LlamaForCausalLMEagle3" in missing
     assert "did you mean 'LlamaForCausalLMEagle3'" in said("LlamaForCausalLMEagle_3", "0.5.23")
     assert "Eagle3DeepseekV2ForCausalLM" in said("NobodyKnows", "0.5.23")
+
+
+def test_what_the_draft_class_lacks_is_named_with_its_call_sites(llama_folder: Path, llama_draft: Path) -> None:
+    found = facts(llama(llama_folder, llama_draft), release_tree("0.5.9"))
+    assert "draft_interface" not in named(found) and found.sources is not None
+    found.sources["draft_interface"]["missing"] = {"get_hot_token_id": ["sglang/srt/x.py:7 in Worker.run"]}
+    refused = named(found)["draft_interface"]
+    assert refused["severity"] == "error"
+    assert "get_hot_token_id (called at sglang/srt/x.py:7 in Worker.run)" in refused["message"]

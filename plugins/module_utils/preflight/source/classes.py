@@ -166,16 +166,37 @@ def _self_assignments(function: FunctionNode) -> list[tuple[str, int]]:
         return []
     me = arguments[0].arg
     found = []
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id == me:
-                found.append((node.attr, node.lineno))
-        elif isinstance(node, ast.Call):
-            name = dotted(node.func)
-            constants = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-            registers = (f"{me}.register_buffer", f"{me}.register_parameter", f"{me}.add_module")
-            if constants and (name in registers or (name == "setattr" and dotted(node.args[0]) == me)):
+    registers = (f"{me}.register_buffer", f"{me}.register_parameter", f"{me}.add_module")
+    for node in statements(function.body, inner=True):
+        for target in _targets(node):
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == me:
+                found.append((target.attr, target.lineno))
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call):
+            name = dotted(call.func)
+            constants = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            if constants and (name in registers or (name == "setattr" and dotted(call.args[0]) == me)):
                 found.append((constants[0], node.lineno))
+    return found
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    """What a statement assigns to, tuples taken apart."""
+    if isinstance(node, ast.Assign):
+        queue = list(node.targets)
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+        queue = [node.target]
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        queue = [item.optional_vars for item in node.items if item.optional_vars is not None]
+    else:
+        queue = []
+    found = []
+    while queue:
+        target = queue.pop()
+        if isinstance(target, (ast.Tuple, ast.List)):
+            queue += target.elts
+        else:
+            found.append(target.value if isinstance(target, ast.Starred) else target)
     return found
 
 

@@ -179,16 +179,19 @@ class Sources:
         return []
 
 
-def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, those inside its blocks (if, try, with, loops) too; not those of inner definitions."""
+def statements(body: Iterable[ast.stmt], inner: bool = False) -> Iterator[ast.stmt]:
+    """The statements of a body, those inside its blocks (if, try, with, loops) too; those of definitions if ``inner``.
+
+    Most nodes of a tree are expressions: where only statements matter, this is many times faster than ``ast.walk``.
+    """
     for node in body:
         yield node
-        if isinstance(node, (ast.ClassDef, *Function)):
+        if isinstance(node, (ast.ClassDef, *Function)) and not inner:
             continue
         for name in ("body", "orelse", "finalbody"):
-            yield from statements(getattr(node, name, []))
-        for handler in getattr(node, "handlers", []):
-            yield from statements(handler.body)
+            yield from statements(getattr(node, name, []), inner)
+        for handler in getattr(node, "handlers", []) + getattr(node, "cases", []):
+            yield from statements(handler.body, inner)
 
 
 def dotted(node: ast.expr | None) -> str:

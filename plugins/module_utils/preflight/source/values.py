@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .conditions import evaluate
-from .package import Binding, Found, FunctionNode, Module, dotted
+from .package import Binding, Found, FunctionNode, Module, dotted, statements
 from .uses import DRAFT, MODEL, MODEL_EXECUTOR, NAMES, RUNNER, TARGET, WORKER, Kind, State
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Scope:
     def own_attributes(self) -> dict[str, Kind]:
         """``self.x = <something that stands for a model, runner or worker>`` in this function."""
         found = {}
-        for node in ast.walk(self.node):
+        for node in statements(self.node.body, inner=True):
             if isinstance(node, ast.Assign):
                 kind = self.kind(node.value)
                 for target in node.targets:
