@@ -51,20 +51,20 @@ sed -i 's/^    10: {$/    12: {8: 64 * MiB},\\n&/' \
 grep -q '^    12: {8' /root/sglang/python/sglang/srt/distributed/device_communicators/all_reduce_utils.py
 cp -rL /srv/models/tiny-llama-echo /root/model
 """
-# Asks for long answers, several at once; prints how many came back whole.
+# Asks for COUNT answers of TOKENS tokens at once; prints how long each was that came back.
 LOAD = """
 import json, sys, threading, urllib.request
 answers = []
 def ask(number):
-    body = {"text": "a b c", "sampling_params": {"max_new_tokens": 300, "temperature": 0, "ignore_eos": True}}
+    body = {"text": "a b c", "sampling_params": {"max_new_tokens": TOKENS, "temperature": 0, "ignore_eos": True}}
     request = urllib.request.Request("http://127.0.0.1:PORT/generate", json.dumps(body).encode(),
         {"Content-Type": "application/json", "Authorization": "Bearer KEY"})
     answers.append(json.load(urllib.request.urlopen(request, timeout=200))["meta_info"]["completion_tokens"])
-threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+threads = [threading.Thread(target=ask, args=(number,)) for number in range(COUNT)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(json.dumps(answers))
-""".replace("PORT", str(PORT)).replace("KEY", KEY)
+"""
 
 
 def sh(command: str, data: bytes | None = None) -> str:
@@ -84,6 +84,15 @@ def generate() -> int:
         body.encode(),
     )
     return int(json.loads(answer)["meta_info"]["completion_tokens"])
+
+
+def load(count: int, tokens: int) -> None:
+    """Ask for answers in the background; they end up in a file on the host."""
+    script = LOAD
+    for name, value in (("PORT", PORT), ("KEY", KEY), ("COUNT", count), ("TOKENS", tokens)):
+        script = script.replace(name, str(value))
+    sh("cat > /tmp/load.py && rm -f /tmp/answers && (python3 /tmp/load.py >/tmp/answers 2>&1 </dev/null &); sleep 2",
+       script.encode())  # fmt: skip
 
 
 def servers() -> list[str]:
@@ -214,10 +223,9 @@ def test_the_reasons_to_restart_are_the_right_ones(server: Any, deploy: Any) -> 
 def test_a_restart_under_load_answers_every_request_and_leaves_no_orphan(server: Any) -> None:
     old = show("MainPID")
     family = sh(f"pgrep -P {old}").split()
-    sh("cat > /tmp/load.py && rm -f /tmp/answers && (python3 /tmp/load.py >/tmp/answers 2>&1 </dev/null &); sleep 2",
-       LOAD.encode())  # fmt: skip
+    load(6, 150)
     assert server(check=False)["servers"][0]["main_pid"] != int(old)
-    assert json.loads(sh("cat /tmp/answers")) == [300] * 6
+    assert json.loads(sh("cat /tmp/answers")) == [150] * 6
     note = json.loads(sh("cat /run/sglang/own/stop.json"))
     assert note["how"] == "drained" and note["left"] == [] and note["main_pid"] == int(old)
     assert note["ended_at"] - note["requested_at"] < INSTANCE["drain_timeout"]
@@ -228,8 +236,7 @@ def test_a_restart_under_load_answers_every_request_and_leaves_no_orphan(server:
 def test_a_request_longer_than_the_bound_does_not_hold_up_a_stop(deploy: Any, server: Any) -> None:
     assert deploy().status == "successful"
     assert deploy(changes={"drain_timeout": 3}).status == "successful"
-    long = LOAD.replace("300", "3900").replace("range(6)", "range(1)")
-    sh("cat > /tmp/load.py && (python3 /tmp/load.py >/tmp/answers 2>&1 </dev/null &); sleep 3", long.encode())
+    load(1, 1900)
     server(check=False, state="stopped", drain_timeout=3)
     note = json.loads(sh("cat /run/sglang/own/stop.json"))
     assert note["how"] == "killed: requests were still running after 3 s" and note["left"] == []
