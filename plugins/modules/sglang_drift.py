@@ -20,7 +20,7 @@ extends_documentation_fragment:
   - inferops.sglang.attributes.reader
 options:
   hosts:
-    description: The hosts to report on, in this order. One without a result is left out: it was not looked at.
+    description: The hosts to report on, in this order. One without a result was not looked at and is left out.
     type: list
     elements: str
     required: true
