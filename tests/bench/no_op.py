@@ -1,13 +1,13 @@
 """What a run costs that finds nothing to do: deploy.yml and drift.yml beside ping, builtin modules and pyinfra.
 
-    python tests/bench/no_op.py [--sizes 2,8,32] [--rounds 3] [--pyinfra VENV/bin/pyinfra] [--keep]
+    python tests/bench/no_op.py [--sizes 2,8,32] [--rounds 3] [--pyinfra VENV/bin/pyinfra] [--keep] [--settled]
 
 Makes light sandbox hosts (nb1 …) with the stand-in server, brings all of them into the state of each case once, then
 runs the cases in turn in every round (the builtin playbook in the first alone: it takes minutes on 32 hosts); the least
-wall time of all rounds counts. The hosts share this machine with the
-controller, so only ratios within one run say anything. CPU seconds of a host are those of its control group, less what
-it uses while nothing is asked of it. Memory is measured in a run of its own: the sum of the proportional set sizes of
-the controller's processes. Prints JSON; exit status 1: out of bounds.
+wall time of all rounds counts. The hosts share this machine with the controller, so only ratios within one run say
+anything. CPU seconds of a host are those of its control group, less what it uses while nothing is asked of it. Memory
+is measured in a run of its own: the sum of the proportional set sizes of the controller's processes. Prints JSON; exit
+status 1: out of bounds.
 """
 
 from __future__ import annotations
@@ -162,11 +162,14 @@ def _memory(pid: int) -> float:
     return total / 1024
 
 
-def bench(size: int, rounds: int, folder: Path, pyinfra: str | None) -> dict[str, Any]:
+def bench(size: int, rounds: int, folder: Path, pyinfra: str | None, settled: bool) -> dict[str, Any]:
     """The figures of one size: for each case the least of the rounds."""
     fleet = Fleet(size, folder, pyinfra)
     fleet.up()
-    fleet.settle()
+    if settled:
+        fleet.run("ping")  # opens the connections
+    else:
+        fleet.settle()
     idle = fleet.idle()
     rows: dict[str, list[dict[str, float]]] = {case: [] for case in fleet.cases}
     for number in range(rounds):
@@ -221,12 +224,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pyinfra", help="the program of pyinfra, in an environment of its own")
     parser.add_argument("--keep", action="store_true", help="leave the hosts running")
+    parser.add_argument("--settled", action="store_true", help="the hosts are in the state of every case")
     told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="no-op-bench-"))
     sizes: dict[int, dict[str, Any]] = {}
     try:
         for size in map(int, told.sizes.split(",")):
-            sizes[size] = bench(size, told.rounds, folder, told.pyinfra)
+            sizes[size] = bench(size, told.rounds, folder, told.pyinfra, told.settled)
             print(f"{size} hosts: {json.dumps(sizes[size])}", file=sys.stderr)
     finally:
         if not told.keep:

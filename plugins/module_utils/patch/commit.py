@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..errors import InferopsError
 from .plan import Planned
@@ -20,6 +21,7 @@ from .transaction import Replacement, carry_out, unfinished
 @contextmanager
 def locked(store: Store) -> Iterator[None]:
     """Hold the store: one run at a time; the folders are there, and gone again when nothing is left to remember.
+    (That the release has all that is asked for is worth remembering: to find it out takes reading the sources.)
 
     :raises InferopsError: when the store cannot be written, or another run holds it.
     """
@@ -37,7 +39,7 @@ def locked(store: Store) -> Iterator[None]:
     with os.fdopen(fd):
         store.sweep()
         yield
-        if not store.state()["files"]:
+        if not _remembers(store.state()):
             shutil.rmtree(store.folder)
 
 
@@ -61,8 +63,12 @@ def pending(store: Store, planned: Planned) -> bool:
         return True
     there = store.text()
     if there is None:
-        return bool(planned.state["files"])  # otherwise the release has it all: there is nothing to remember
+        return _remembers(planned.state)
     return there != _text(planned)
+
+
+def _remembers(state: dict[str, Any]) -> bool:
+    return bool(state["files"] or state["results"])
 
 
 def write(store: Store, planned: Planned) -> None:

@@ -105,7 +105,7 @@ def _settled(request: dict[str, Any], store: Store) -> dict[str, Any] | None:
     if any(name.startswith("journal.") for name in os.listdir(store.folder)):
         return None
     state = store.state()
-    if request.get("release") not in (None, state["release"]):
+    if not _is_release(request, state["release"]):
         return None
     patches = []
     seen: dict[str, str | None] = {}
@@ -122,6 +122,20 @@ def _settled(request: dict[str, Any], store: Store) -> dict[str, Any] | None:
                 return None
         patches.append({**_public(result), "was": result["state"]})
     return {"release": state["release"], "patches": patches, **_NOTHING}
+
+
+def _is_release(request: dict[str, Any], release: str | None) -> bool:
+    """Whether the tree is still of the release that was planned for: an upgrade leaves the store where it is, and a
+    patch that is out of range in one release may be needed in another."""
+    from ..files import read_bytes
+
+    if request.get("release") or release is None:
+        return request.get("release") == release
+    root = request.get("roots", {}).get("sglang", request["root"])
+    if os.path.isdir(os.path.join(root, f"sglang-{release}.dist-info")):
+        return True
+    said = read_bytes(os.path.join(root, "sglang", "_version.py")) or b""
+    return any(f"{quote}{release}{quote}".encode() in said for quote in "'\"")
 
 
 def _public(result: dict[str, Any]) -> dict[str, Any]:
