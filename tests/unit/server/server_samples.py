@@ -56,6 +56,9 @@ def make_build(build_id: str, number: int, release: str = "0.5.9") -> dict[str, 
     root = Path(layout.BUILDS) / f"{build_id}.{number}"
     root.mkdir(parents=True)
     (root / "options.json").write_text(json.dumps(schema(release)))
-    manifest = {"build_id": build_id, "n": number, "lock": {"release": release, "cuda": None}, "path": str(root)}
+    manifest = {
+        "build_id": build_id, "n": number, "lock": {"release": release, "cuda": None}, "path": str(root),
+        "site_packages": "lib/python3.11/site-packages", "packages": {}, "patches": [],
+    }  # fmt: skip
     (root / "manifest.json").write_text(json.dumps(manifest))
     return {"build_id": build_id, "environment": {}, "release": release}
