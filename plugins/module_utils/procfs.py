@@ -59,6 +59,18 @@ def descendants(pid: int, table: dict[int, Process] | None = None) -> list[Proce
     return found
 
 
+def children(pid: int) -> list[Process]:
+    """The children of one process, defunct ones too; its threads are asked, not every process of the host."""
+    try:
+        threads = os.listdir(f"{PROC}/{pid}/task")
+    except OSError:
+        return []
+    if not os.path.exists(f"{PROC}/{pid}/task/{pid}/children"):  # a kernel without this file
+        return [process for process in processes().values() if process.ppid == pid]
+    pids = [int(word) for thread in threads for word in (_read(pid, f"task/{thread}/children") or b"").split()]
+    return [process for process in map(read, pids) if process is not None]
+
+
 def cmdline(pid: int) -> list[str]:
     """The argument vector; empty for a kernel thread, a defunct process or none at all."""
     raw = _read(pid, "cmdline")
@@ -88,10 +100,11 @@ def uid(pid: int) -> int | None:
 
 def listeners(port: int) -> Iterator[tuple[str, int]]:
     """Who listens on a TCP port: pairs of local address (hexadecimal, as the kernel prints it) and socket inode."""
+    local = f":{port:04X} "  # a busy host has thousands of rows: most are told by a look at the text
     for table in ("tcp", "tcp6"):
         try:
             with open(f"{PROC}/net/{table}", encoding="ascii") as stream:
-                rows = [line.split() for line in stream][1:]
+                rows = [line.split() for line in stream if local in line]
         except OSError:
             continue
         for row in rows:

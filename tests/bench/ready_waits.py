@@ -46,8 +46,9 @@ while time.time() < until:
 
 _KILL = """
 pid=$(systemctl show -p MainPID --value sglang-{instance});
-if [ {who} = scheduler ]; then
-for c in $(cat /proc/$pid/task/*/children); do grep -q sglang::sched /proc/$c/comm && found=$c; done; pid=$found; fi;
+while [ {who} = scheduler ] && [ -z "$found" ]; do sleep 0.1;
+for c in $(cat /proc/$pid/task/*/children); do grep -q sglang::sched /proc/$c/comm && found=$c; done; done;
+pid=${{found:-$pid}};
 date +%s.%N; kill -KILL $pid
 """
 

@@ -115,9 +115,14 @@ def _earliest(causes: list[Cause]) -> Cause | None:
 # -- what is said --------------------------------------------------------------------------------------------------
 def _accusations(story: Story) -> list[Cause]:
     handled = {id(raised.after) for raised in story.raised if raised.after is not None}
-    tails = [raised for raised in story.raised if id(raised) not in handled and not raised.harmless]
+    tails = [raised for raised in story.raised if id(raised) not in handled and not _survived(story, raised)]
     found = [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in tails]
     return [cause for cause in found if cause.piece.number >= _latest_start(story, tails)]
+
+
+def _survived(story: Story, raised: Raised) -> bool:
+    """Known to be harmless; or caught and logged by somebody, and the start went on."""
+    return raised.harmless or (raised.caught and raised.opened.number < story.moved)
 
 
 def _stand_in(story: Story) -> list[Cause]:

@@ -25,6 +25,8 @@ COMPILERS = frozenset(
 )
 # What SGLang calls its processes (the kernel keeps 15 letters of a name).
 WORKER = "sglang::"
+# Starts the workers itself, with data parallelism.
+_CONTROLLER = "sglang::data_pa"
 _CGROUPS = "/sys/fs/cgroup"
 # Less than this in one look is the noise of an idle process (its event loops read a few bytes all the time).
 _READ_NOISE = 1 << 20
@@ -81,8 +83,10 @@ class Processes:
 
     def dead_children(self) -> list[procfs.Process]:
         """Workers that ended and were not waited for."""
-        below = procfs.descendants(self.main)
-        return [process for process in below if process.state == "Z" and process.name.startswith(WORKER)]
+        workers = [child for child in procfs.children(self.main) if child.name.startswith(WORKER)]
+        for controller in [worker for worker in workers if worker.name.startswith(_CONTROLLER)]:
+            workers += [child for child in procfs.children(controller.pid) if child.name.startswith(WORKER)]
+        return [worker for worker in workers if worker.state == "Z"]
 
     def has_workers(self) -> bool:
         """Whether a worker lives."""
@@ -100,9 +104,9 @@ class Processes:
     def _ours(self, process: procfs.Process) -> bool:
         return process.pid == self.main or process.name.startswith(WORKER)
 
-    def sample(self, gpu: Gpu | None = None) -> Sample:
-        """One look at the signs of life."""
-        members = self.members()
+    def sample(self, members: Iterable[int], gpu: Gpu | None = None) -> Sample:
+        """One look at the signs of life of these processes."""
+        members = list(members)
         names = {pid: name_of(pid) for pid in members}
         return Sample(
             sum(_read_bytes(pid) for pid in members),

@@ -95,6 +95,10 @@ class Gate:
             "measured": "its accept length",
         }.get(step, "generates")
 
+    def answers(self) -> bool:
+        """Whether the server's port is open, whoever has opened it; the kernel's table of sockets is dear to read."""
+        return http.listens(self._start.host, self.port)
+
     def due(self) -> float:
         """When the next request is to be sent, on the monotonic clock."""
         waiting = self._probe is not None or not self.begun or self._step() == "" or self.failure

@@ -10,9 +10,11 @@ what libraries print has no such prefix. There is no level in it.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import Any
 
 # A single piece longer than this is cut: nothing that we look for is that long, and a log may hold binary rubbish.
 LONGEST = 200_000
@@ -27,8 +29,11 @@ _PLAIN = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) - (?:[A-Z]+ - )?(
 _TORCH_RANK = re.compile(r"\[rank(\d+)\]:? ?(.*)", re.DOTALL)
 _TORCH_STAMP = re.compile(r"\[[WEIF](\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d+)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# What journald, syslog or a container's log collector puts before a line.
-_COLLECTED = re.compile(r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+\[\d+\]: |[\w.-]+ +\| )(?=\S|$)")
+# What journald, syslog, a container's runtime or who collects from it puts before a line.
+_COLLECTED = re.compile(
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+\[\d+\]: |[A-Za-z][\w.-]* +\| |"
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d) (?:\S+ \S+\[\d+\]: |std(?:out|err) [FP] )?"
+)
 # Keys as SGLang prints them: a field of its configuration, or its command line; the quotes are Python's or JSON's.
 _KEYS = (
     re.compile(r"""(api_key['"]?\s*[=:]\s*)(['"])(?:\\.|(?!\2).)*\2"""),
@@ -106,6 +111,10 @@ class Splitter:
 
     def _pieces(self, raw: bytearray) -> list[Piece]:
         text = without_keys(raw[:LONGEST].decode("utf-8", "replace"))
+        if text.startswith("{"):
+            wrapped = from_json(text, self._number)
+            if wrapped:
+                return wrapped
         if "[20" in text[1:]:
             return [parse(part, self._number) for part in _GLUED.split(text)]
         return [parse(text, self._number)]
@@ -119,10 +128,42 @@ def without_keys(text: str) -> str:
     return text
 
 
+def from_json(text: str, number: int) -> list[Piece]:
+    """The pieces of a line that a container's runtime (``log``) or a formatter of Python's logging (``message``) has
+    made an object of; none where it is no such object."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return []
+    if isinstance(told.get("log"), str):
+        return [parse(part, number) for part in re.split(r"[\r\n]+", told["log"].rstrip("\r\n"))]
+    said = next((told[key] for key in ("message", "msg", "event") if isinstance(told.get(key), str)), None)
+    if said is None:
+        return []
+    more = next((told[key] for key in ("exc_info", "exception", "exc_text") if isinstance(told.get(key), str)), "")
+    first, *rest = "\n".join(filter(None, (said, more))).split("\n")
+    found = parse(first, number)
+    if not found.record:
+        found = Piece(number, first, found.message, _when(told), found.rank, True)
+    return [found, *(parse(part, number) for part in rest)]
+
+
+def _when(told: dict[str, Any]) -> float | None:
+    """The time of an object, where one of its fields is one."""
+    for key in ("asctime", "timestamp", "time", "ts"):
+        value = told.get(key)
+        if isinstance(value, str):
+            try:
+                return moment(value.replace(",", "."))
+            except ValueError:
+                continue
+    return None
+
+
 def parse(text: str, number: int) -> Piece:
     """One piece of text, with its prefix taken apart."""
     plain = _ANSI.sub("", text) if "\x1b" in text else text
-    if plain[:1].isalpha():
+    if plain[:1].isalpha() or plain[10:11] == "T":
         plain = _COLLECTED.sub("", plain, count=1)
     record = _RECORD.match(plain)
     if record:

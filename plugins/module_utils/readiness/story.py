@@ -82,6 +82,8 @@ class Story:
     recent: list[Piece] = field(default_factory=list)
     #: Tokens that the last batch left to be prefilled.
     pending: int = 0
+    #: The line of the last milestone.
+    moved: int = 0
 
     def __post_init__(self) -> None:
         self._tracebacks = Tracebacks()
@@ -165,6 +167,7 @@ class Story:
                 return
 
     def _reach(self, milestone: ms.Milestone, match: re.Match[str], piece: Piece) -> None:
+        self.moved = piece.number
         rank, phase = piece.rank, self._refine(milestone, match, piece)
         reached = self.ranks.setdefault(rank, {}).setdefault(phase, Reached())
         if milestone.edge == ms.BEGIN:

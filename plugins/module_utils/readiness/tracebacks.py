@@ -26,6 +26,8 @@ _CHAINED = re.compile(
 _HARMLESS = re.compile(
     r"freeze_gc failed|Exception in ASGI application|Task exception was never retrieved|^Exception in"
 )
+# The HTTP server logs what ends it.
+_SERVERS = re.compile(r"(?:ERROR|CRITICAL):")
 _LONGEST = 400
 _MOST = 100
 
@@ -34,8 +36,9 @@ _MOST = 100
 class Raised:
     """One exception: who printed it, through which code it came, and its lines (the first is the exception's own).
 
-    ``fatal``: its process ends by it (SGLang said that a manager *hit an exception*). ``after`` is the exception in
-    whose handling it was raised. ``phase`` is the printer's phase at that moment.
+    ``fatal``: its process ends by it (SGLang said that a manager *hit an exception*); ``caught``: somebody has logged
+    it with words of his own, and may have gone on. ``after`` is the exception in whose handling it was raised.
+    ``phase`` is the printer's phase at that moment.
     """
 
     header: str
@@ -47,6 +50,7 @@ class Raised:
     lines: list[Piece] = field(default_factory=list)
     after: Raised | None = None
     harmless: bool = False
+    caught: bool = False
 
     @property
     def through(self) -> str:
@@ -87,11 +91,12 @@ class Tracebacks:
         previous, self._chain = self._chain, None
         if previous is not None and not owner:
             raised = Raised(previous.header, previous.rank, previous.fatal, previous.phase, piece, after=previous)
-            raised.harmless = previous.harmless
+            raised.harmless, raised.caught = previous.harmless, previous.caught
         else:
             said = header.strip() or self._before
             raised = Raised(said, piece.rank, bool(owner), phase, piece)
             raised.harmless = bool(_HARMLESS.search(said)) and not owner
+            raised.caught = piece.record and bool(header.strip()) and not owner and not _SERVERS.match(header)
         self._open.append(raised)
         self._last = None
 

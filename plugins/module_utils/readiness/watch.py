@@ -188,7 +188,7 @@ class Watch:
             self._follow(pid)
         for fd, (pid, name) in self._ends.items():
             self._ends[fd] = (pid, evidence.name_of(pid) or name)
-        sample = self._processes.sample(self._gpu)
+        sample = self._processes.sample(members, self._gpu)
         if self._sample is not None and sample.moved_since(self._sample):
             self._moved = time.monotonic()
         self._sample = sample
@@ -198,8 +198,8 @@ class Watch:
             self._stopped, self._stopped_since = stopped, time.monotonic()
         for process in self._processes.dead_children():
             self._note_dead(process.pid, process.name)
-        if self._gate is not None and not self._gate.begun and self._processes.own(self._gate.port):
-            self._gate.listening = True
+        if self._gate is not None and not self._gate.begun:
+            self._gate.listening = self._gate.answers() and self._processes.own(self._gate.port)
 
     def _follow(self, pid: int) -> None:
         try:

@@ -125,6 +125,30 @@ def a_log_that_journald_has_kept() -> Wanted:
 
 
 @variant
+def an_exception_that_was_logged_and_survived() -> Wanted:
+    """Somebody caught it; the start went on, and ends for memory without a word."""
+    log = Log("0.5.9").arguments()
+    log.say("Failed to import deep_gemm, falling back: Traceback (most recent call last):")
+    log.raw(
+        '  File "/x/a.py", line 3, in f', "    import deep_gemm", "ModuleNotFoundError: No module named 'deep_gemm'"
+    )
+    log.dist()
+    line = log.lines
+    log.all("Load weight begin. avail mem=137.90 GB")
+    return Wanted(log, line, "child_sigkill_host_oom", phase="weights", more={"oom_kills": 1})
+
+
+@variant
+def an_exception_that_was_logged_and_not_survived() -> Wanted:
+    log = Log("0.5.9").arguments().dist()
+    log.say("Failed to set up the kernels: Traceback (most recent call last):")
+    log.raw('  File "/x/a.py", line 3, in f', "    import deep_gemm")
+    line = log.lines
+    log.raw("ModuleNotFoundError: No module named 'deep_gemm'")
+    return Wanted(log, line, "python_module_missing", unit="dead:exit=1", phase="weights")
+
+
+@variant
 def a_last_word_that_nobody_knows() -> Wanted:
     log = Log("0.5.9").arguments()
     line = log.lines
