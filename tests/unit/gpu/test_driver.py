@@ -57,6 +57,13 @@ def test_devices_of_the_kernel() -> None:
     assert driver.parse_devices(text) == {"mem": 1, "nvidia": 195, "nvidia-uvm": 238, "nvidia-caps": 241}
 
 
+def test_devices_of_a_real_kernel_tell_the_majors_of_the_nodes_there() -> None:
+    majors = driver.parse_devices((RECORDED / "h200-modules" / "proc_devices.txt").read_text())
+    wanted = {"nvidia": 195, "nvidiactl": 195, "nvidia-uvm": 238, "nvidia-nvswitch": 239, "nvidia-caps": 241}
+    assert wanted.items() <= majors.items()
+    assert "virtblk" not in majors  # a block device
+
+
 def test_device_nodes_against_the_registered_major(tmp_path: Path) -> None:
     where = roots(tmp_path)
     (tmp_path / "proc/devices").write_text("Character devices:\n195 nvidia\n511 nvidia-uvm\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,17 @@ def test_facts_of_the_recorded_host(tmp_path: Path) -> None:
     # pid 419 of the recording holds no device of ours: it is somebody else's namespace
     assert found["gpus"][0]["processes"] == []
     assert [entry["pid"] for entry in found["gpus"][0]["held_elsewhere"]] == [419]
+
+
+def test_facts_are_those_that_the_module_told_on_the_real_host(tmp_path: Path) -> None:
+    """Recorded together by tests/gpu/check_cuda.py: what nvidia-smi printed there, and what ``gpu_info`` answered."""
+    there = RECORDED / "h200-modules"
+    told = json.loads((there / "gpu_info.json").read_text())
+    found = gathering.facts(Smi((there / "nvidia-smi-q.xml").read_text()), bare(tmp_path))
+    told["gpus"][0]["power"]["draw_w"] = found["gpus"][0]["power"]["draw_w"]  # it moves between two questions
+    for key in ("gpus", "driver_version", "cuda_driver_version", "topology", "services", "xid", "problems"):
+        assert found[key] == told[key], key
+    assert problems.judge(told) == []
 
 
 def test_facts_without_any_driver(tmp_path: Path) -> None:
