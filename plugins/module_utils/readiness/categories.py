@@ -69,6 +69,26 @@ CATEGORIES: dict[str, Category] = {
         "Give /dev/shm at least 1 GiB (64 MiB for each rank is the minimum), and remove stale /dev/shm/nccl-* files.",
     ),
     "disk_full": Category(ENVIRONMENT, "`No space left on device`.", "Free space on the disk that the line names."),
+    "host_memory_exhausted": Category(
+        ENVIRONMENT,
+        "`Cannot allocate memory` or `MemoryError`: the host refused memory, before its kernel killed anybody.",
+        "Free memory on the host, raise the unit's memory_max, or lower hicache_size; where pinned memory is asked "
+        "for, check LimitMEMLOCK.",
+    ),
+    "too_many_open_files": Category(
+        ENVIRONMENT, "`Too many open files`.", "Raise LimitNOFILE of the unit (`systemctl edit`)."
+    ),
+    "storage_failed": Category(
+        ENVIRONMENT,
+        "`Stale file handle` or `Input/output error` on a file: the storage under it fails.",
+        "Look at the mount and at the kernel's log. Kernel caches belong on a local disk.",
+    ),
+    "permission_denied": Category(
+        CONFIGURATION,
+        "`Permission denied` on a file or folder.",
+        "Let the unit's user (run_as) read the path that the line names, folders above it included; caches must be its "
+        "own.",
+    ),
     # -- killed -------------------------------------------------------------------------------------------------
     "child_sigkill_host_oom": Category(
         ENVIRONMENT,
@@ -146,6 +166,11 @@ CATEGORIES: dict[str, Category] = {
         BUILD,
         "`libcudart.so.12: cannot open shared object file`.",
         "A package for another CUDA major, or a library folder the unit does not see: rebuild from a lock.",
+    ),
+    "system_library_too_old": Category(
+        BUILD,
+        "`version `GLIBC_2.34' not found`, `GLIBCXX_… not found`.",
+        "A wheel was built for a newer system: use an older release of it, or a newer system.",
     ),
     "package_versions_conflict": Category(
         BUILD,
@@ -325,9 +350,26 @@ CATEGORIES: dict[str, Category] = {
         "`trtllm_mla backend can only be used with MLA models.`: the draft inherited the target's backend.",
         "Set speculative_draft_attention_backend (trtllm_mha, flashinfer or triton).",
     ),
+    "parallel_size_unfit": Category(
+        CONFIGURATION,
+        "`… must be divisible by tensor parallel size`, `163840 is not divisible by 3`.",
+        "Choose a tp_size that divides the model's heads and widths (a power of two, as a rule).",
+    ),
+    "quantization_unfit": Category(
+        CONFIGURATION,
+        "`Unknown quantization method`, or one that differs from the model's own.",
+        "Leave quantization out: the model's configuration names its own; or use a release that knows it.",
+    ),
+    "kernel_out_of_resources": Category(
+        CONFIGURATION,
+        "`out of resource: shared memory, Required: …, Hardware limit: …` of Triton: a kernel tuned for another card.",
+        "Choose another attention_backend or moe_runner_backend: cards of capability 12.0 have 99 KiB for a block, "
+        "data centre cards 227.",
+    ),
     "attention_backend_unfit": Category(
         CONFIGURATION,
-        "`… backend can only be used with MLA models`, `attention backend … is not supported`.",
+        "`… backend can only be used with MLA models`, `attention backend … is not supported`, `… Backend requires "
+        "SM…`.",
         "Choose another attention_backend.",
     ),
     "target_model_lacks_eagle3_hooks": Category(

@@ -74,7 +74,8 @@ def find(story: Story, oom_kills: int | None = None) -> Cause | None:
 
 def decisive(story: Story) -> bool:
     """Whether the server ends by what its log says, whatever the process does just now."""
-    accusations = [*_accusations(story), *_stand_in(story)]
+    # what a shell says of a process that it ran may be a compiler's end, or a text that a user sent
+    accusations = [cause for cause in (*_accusations(story), *_stand_in(story)) if cause.category != "child_sigkill"]
     return _root(accusations) is not None or _death(accusations) is not None
 
 

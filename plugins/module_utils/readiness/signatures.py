@@ -77,6 +77,10 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("dev_shm_full", r"No space left on device.*(?:/dev/shm|shared memory)|/dev/shm\S*.*No space left", EXACT),
     _s("dev_shm_full", r"unable to (?:open|write to|allocate) (?:file|shared memory).*(?:/torch_|/dev/shm)", SPECIFIC),
     _s("disk_full", r"No space left on device", SPECIFIC),
+    _s("host_memory_exhausted", r"\[Errno 12\]|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough)", SPECIFIC),
+    _s("too_many_open_files", r"\[Errno 24\]|Too many open files", SPECIFIC),
+    _s("storage_failed", r"\[Errno (?:116|5)\]|Stale file handle|Input/output error", SPECIFIC),
+    _s("permission_denied", r"^PermissionError: (?!.*(?:bind|address))", NORMAL),
     _s("cuda_oom", r"CUDA out of memory|HIP out of memory", SPECIFIC),
     _s("cuda_oom", r"CUDA error: out of memory|Cuda failure 2 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED", SPECIFIC),
     _s("cuda_oom", r"Capture \S+ ?(?i:cuda graph) failed: .*out of memory", SPECIFIC),
@@ -135,6 +139,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("jit_build_failed", r"Ninja build failed|\['?ninja'?.*non-zero exit status", NORMAL),
     _s("jit_build_failed", r"(?:nvcc|cicc|ptxas|gcc|g\+\+).*(?:non-zero exit status|failed with)", GENERIC),
     _s("source_syntax_error", r"^(?:SyntaxError|IndentationError|TabError): ", SPECIFIC),
+    _s("system_library_too_old", r"version `(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found", EXACT),
     _s("python_module_missing", r"^ModuleNotFoundError: No module named '(?P<module>[^']+)'", NORMAL),
     _s("import_error", r"^ImportError: ", GENERIC),
     _s("symm_mem_capability_missing", r"^KeyError: \(?'?\d+", EXACT, frames=r"torch_symm_mem"),
@@ -204,6 +209,18 @@ EXCEPTIONS: tuple[Signature, ...] = (
         SPECIFIC,
         source=("has no SGlang implementation and the Transformers ",),
     ),
+    _s(
+        "parallel_size_unfit",
+        r"must be divisible by (?:tensor|the tensor|tp|attn_tp|attention tp)[ _]|"
+        r"^AssertionError: \d+ is not divisible by \d+",
+        NORMAL,
+    ),
+    _s(
+        "quantization_unfit",
+        r"(?:Unknown|Invalid|Unsupported) quantization method|Quantization method .* does not match",
+        NORMAL,
+    ),
+    _s("kernel_out_of_resources", r"out of resource: shared memory", SPECIFIC),
     # -- speculation
     _s(
         "eagle3_draft_context_too_short",
@@ -293,7 +310,8 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "attention_backend_unfit",
-        r"backend can only be used with|Invalid attention backend|attention backend.*(?:not supported|requires)",
+        r"backend can only be used with|Invalid attention backend|attention backend.*(?:not supported|requires)|"
+        r"Backend requires SM",
         NORMAL,
     ),
     # -- distributed
@@ -382,7 +400,7 @@ LINES: tuple[Signature, ...] = (
         until="0.5.9",
     ),
     _s("python_module_missing", r"^\S*python[\d.]*: (?:Error while finding module|No module named)", EXACT),
-    _s("child_crashed", r"^Fatal Python error: |Segfault encountered|^Segmentation fault", NORMAL),
+    _s("child_crashed", r"^Fatal Python error: |Segfault encountered|^(?:Segmentation fault|Bus error)", NORMAL),
     _s("illegal_memory_access", r"what\(\):.*an illegal memory access|\] .*terminated with exception: .*illegal mem"),
     _s("cuda_error", r"what\(\):.*CUDA error|terminated with exception: CUDA error", GENERIC),
     _s("dist_timeout", r"Watchdog caught collective operation timeout", GENERIC),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.categories import CATEGORIES
-from variants import ALL, compilers, distributed, found, kernels, memory, model, noise, serving, speculation
+from variants import ALL, compilers, distributed, found, host, kernels, memory, model, noise, serving, speculation
 
-FILES = (compilers, distributed, kernels, memory, model, noise, serving, speculation)
+FILES = (compilers, distributed, host, kernels, memory, model, noise, serving, speculation)
 
 
 @pytest.mark.parametrize("name", list(ALL))
