@@ -100,7 +100,7 @@ def a_bus_error() -> Wanted:
     log.all("Load weight begin. avail mem=137.90 GB")
     line = log.lines
     log.raw("Bus error (core dumped)")
-    return Wanted(log.sigquit(), line, "child_crashed", phase="weights")
+    return Wanted(log.sigquit(), line, "child_crashed")
 
 
 @variant
