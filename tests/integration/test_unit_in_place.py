@@ -96,8 +96,8 @@ def load(count: int, tokens: int) -> None:
 
 
 def servers() -> list[str]:
-    """The pids of all SGLang processes of the port's server, by hand or not."""
-    return sh(f"pgrep -f 'launch_server.*{PORT}|launch_server.*--port={PORT}' || true").split()
+    """The pids of the main processes of servers on the port, by hand or not (the bracket keeps pgrep's shell out)."""
+    return sh(f"pgrep -f '[l]aunch_server.*--port[= ]{PORT}' || true").split()
 
 
 @pytest.fixture(scope="module")
