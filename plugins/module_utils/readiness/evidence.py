@@ -64,12 +64,20 @@ class Processes:
         """Pids of all living processes of the unit."""
         folder = self._folder or self._find()
         if folder is None:
-            return {self.main, *(process.pid for process in procfs.descendants(self.main))}
+            return self._tree()
         try:
             with open(os.path.join(folder, "cgroup.procs"), encoding="ascii") as stream:
                 return {int(line) for line in stream}
         except OSError:
             return set()
+
+    def _tree(self) -> set[int]:
+        found, queue = {self.main}, [self.main]
+        while queue:
+            below = {child.pid for child in procfs.children(queue.pop())} - found
+            found |= below
+            queue += below
+        return found
 
     def _find(self) -> str | None:
         if not self.control_group:
