@@ -171,11 +171,13 @@ def test_a_wrong_value_stops_the_host_before_anything_is_touched(
 
 def test_an_activation_that_does_not_come_up_gives_way_to_the_one_before(play: Play, deployed: dict[str, str]) -> None:
     # without the CPU engine this release wants vllm, which it finds out while it loads the model
-    broken = {"tiny": {"env": {"SGLANG_USE_CPU_ENGINE": "0"}}}
+    secrets = {"api_key": "sk-planted", "secret_env": {"HF_TOKEN": "hf-planted"}}
+    broken = {"tiny": {"env": {"SGLANG_USE_CPU_ENGINE": "0"}, **secrets}}
     run = play(limit="sgl1,localhost", sglang_instances_override=broken)
     assert run.status == "failed"
     assert "vllm" in run.failure("sgl1")
     assert "was put back and serves" in run.failure("sgl1")
+    assert "planted" not in run.stdout
     assert generate("sgl1")["text"]
     assert "SGLANG_USE_CPU_ENGINE=1" in on("sgl1", "cat /etc/sglang/tiny.env").replace('"', "")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +18,34 @@ def test_who_uses_the_rendered_instances_outside_the_role_reads_where_they_are_r
     text = path.read_text()
     if "roles/sglang/tasks/plan.yml" in text or "sglang__instances" in text:
         assert "roles/sglang/vars/main.yml" in text
+
+
+def _tasks(found: Any) -> Iterator[dict[str, Any]]:
+    """All tasks of a file, those in blocks and plays included."""
+    for entry in found if isinstance(found, list) else []:
+        yield entry
+        for part in ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always"):
+            yield from _tasks(entry.get(part))
+
+
+TASK_FILES = [
+    *PLAYBOOKS,
+    *sorted((ROOT / "playbooks" / "tasks").glob("*.yml")),
+    *sorted((ROOT / "roles").glob("*/*/*.yml")),
+]
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_task_loops_over_instances_themselves(path: Path) -> None:
+    """Ansible shows the item of a loop that fails, and an instance holds API keys: loop over names."""
+    loops = [
+        str(task[key])
+        for task in _tasks(yaml.safe_load(path.read_text()))
+        for key in task
+        if key == "loop" or key.startswith("with_")
+    ]
+    whole = [loop for loop in loops if "sglang__instances" in loop or "instance_list" in loop]
+    assert [loop for loop in whole if "map(attribute='name')" not in loop] == []
 
 
 def test_a_rollout_looks_whether_it_may_go_on_before_each_batch() -> None:
