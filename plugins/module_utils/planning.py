@@ -14,8 +14,6 @@ from .errors import InferopsError
 from .gpu import drift as gpu_drift
 from .running import Runner
 from .server import resource, spec, tree
-from .toolkit import desired as toolkit_desired
-from .toolkit import state as toolkit_state
 
 
 def run(
@@ -34,9 +32,7 @@ def run(
     found_host = host.observe(agent_version)
     changes.extend(host.plan(found_host, agent_version))
 
-    wanted_toolkit = toolkit_desired.parse(toolkit)
-    found_toolkit = toolkit_state.observe(wanted_toolkit)
-    changes.extend(toolkit_state.plan(found_toolkit, wanted_toolkit))
+    found_toolkit = _toolkit(toolkit, changes)
 
     units = systemd.show(runner, [resource.unit_name(instance["name"]) for instance in instances])
     builds = _builds(instances, changes, thorough)
@@ -60,6 +56,18 @@ def run(
             "instances": {look.instance["name"]: _instance(look, builds) for look in seen},
         },
     }
+
+
+def _toolkit(described: Mapping[str, Any], changes: Plan) -> dict[str, Any]:
+    """What there is of toolkits, where one is described; its plan is added to ``changes``."""
+    if dict(described) in ({}, {"source": "none"}):
+        return {}  # nor is loaded what compares one: a tenth of all that a plan loads
+    from .toolkit import desired, state
+
+    wanted = desired.parse(described)
+    found = state.observe(wanted)
+    changes.extend(state.plan(found, wanted))
+    return found
 
 
 def _builds(instances: Sequence[Mapping[str, Any]], changes: Plan, thorough: bool) -> dict[str, store.Build | None]:

@@ -110,7 +110,7 @@ observed:
       description: Service user, folders, compilers and agent.
       type: dict
     toolkit:
-      description: CUDA toolkits.
+      description: CUDA toolkits; nothing where O(toolkit) describes none.
       type: dict
     gpus:
       description: The C(driver), its C(libraries), and the C(holders) of GPUs; nothing where there are neither.

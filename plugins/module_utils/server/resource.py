@@ -12,7 +12,7 @@ from .. import layout
 from ..changes import NONE, RESTART, Plan
 from ..errors import InferopsError
 from ..files import read_json
-from . import activation, environment, process, verdict
+from . import activation, environment, process
 from .options import ERROR
 from .process import Difference
 from .render import Rendered, agent_file, render
@@ -80,7 +80,7 @@ def look(
     wanted = None
     different: list[Difference] = []
     if found is not None:
-        wanted = render(instance, found, speculate=verdict.speculate(instance, found))
+        wanted = render(instance, found, speculate=_speculates(instance, found))
         refused = [problem for problem in wanted.problems if problem.severity == ERROR]
         if refused and launching:
             raise InferopsError(
@@ -199,6 +199,14 @@ def unit_name(name: str) -> str:
 
 def _state(seen: Look) -> str:
     return STARTED if seen.process.active else STOPPED
+
+
+def _speculates(instance: Mapping[str, Any], found: environment.Environment) -> bool:
+    if not instance.get("speculative"):
+        return False
+    from . import verdict
+
+    return verdict.speculate(instance, found)
 
 
 def _started_from(name: str, running: process.Observed) -> dict[str, Any] | None:
