@@ -10,6 +10,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
+from ansible_collections.inferops.sglang.plugins.plugin_utils.described import listed
 
 
 class ActionModule(ActionBase):
@@ -56,7 +57,7 @@ def _to_make(
     for instance, words in zip(instances, described, strict=True):
         build_id = (instance.get("build") or {}).get("build_id")
         if build_id in wanted:
-            found[build_id] = {"build_id": build_id, "lock": words["lock"], "patches": words.get("patches") or []}
+            found[build_id] = {"build_id": build_id, "lock": words["lock"], "patches": listed(words.get("patches"))}
     return list(found.values())
 
 
@@ -66,7 +67,7 @@ def _to_patch(
     """The environments in place that the plan wants patched, as the inventory names the patches."""
     wanted = {change["resource"].partition("/")[2] for change in plan if change["resource"].startswith("patches/")}
     return [
-        {"name": instance["name"], "python": instance["python"], "patches": words["patches"]}
+        {"name": instance["name"], "python": instance["python"], "patches": listed(words["patches"])}
         for instance, words in zip(instances, described, strict=True)
         if instance["name"] in wanted
     ]

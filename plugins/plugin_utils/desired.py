@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError, nearest
 from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
 from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archive, builds, catalogue
+from ansible_collections.inferops.sglang.plugins.plugin_utils import described as form
 
 COLLECTION = Path(__file__).resolve().parent.parent.parent
 
@@ -28,10 +29,19 @@ def instances(
 
     ``described`` is the inventory's ``sglang_instances``, by name. ``only`` keeps those names.
 
-    :raises InferopsError: for an override of, or a limit to, an instance that is not described.
+    :raises InferopsError: for what is no mapping, and for an override of, or a limit to, an instance that is not
+        described.
     """
     if not isinstance(described, Mapping):
-        raise InferopsError(f"sglang_instances must map names to instances; found a {type(described).__name__}")
+        raise InferopsError(
+            f"sglang_instances is {form.kind(described)}; wanted a mapping of names to instances "
+            "(sglang_instances: {kimi: {model_path: …, lock: …}})"
+        )
+    for name, value in described.items():
+        if value is not None and not isinstance(value, Mapping):
+            raise InferopsError(
+                f"instance {str(name)!r} is {form.kind(value)}; wanted a mapping with 'model_path', 'lock' and the like"
+            )
     listed = [{**_copy(dict(value or {})), "name": name} for name, value in described.items()]
     names = list(described)
     for name in [*(override or {}), *only]:
@@ -67,9 +77,9 @@ def complete(
     """The instances with what only the controller knows: their builds and the agent, unless the caller has put them
     there. What every action plugin of a module with ``instances`` does; ``ours`` is ``agent()``, where it is known.
 
-    :raises InferopsError: for an unknown key, lock or patch.
+    :raises InferopsError: for an unknown key, lock or patch, or a value of the wrong kind.
     """
-    problems = spec.unknown_keys(described)
+    problems = form.problems(described)
     if problems:
         raise InferopsError("; ".join(problems), problems=problems)
     ours = ours or agent()
@@ -87,7 +97,7 @@ def _add_builds(listed: Sequence[dict[str, Any]], playbook_dir: str | None) -> N
     known: dict[tuple[str, str], dict[str, Any]] = {}
     for instance in listed:
         if instance.get("mode") == spec.IN_PLACE:
-            instance["definitions"] = catalogue.load(instance.get("patches") or [], COLLECTION)
+            instance["definitions"] = catalogue.load(form.listed(instance.get("patches")), COLLECTION)
             instance["patches"] = [definition["name"] for definition in instance["definitions"]]
             continue
         if not instance.get("lock"):
@@ -101,7 +111,7 @@ def _add_builds(listed: Sequence[dict[str, Any]], playbook_dir: str | None) -> N
             known[key] = short(
                 builds.resolve(
                     str(instance["lock"]),
-                    list(instance.get("patches") or []),
+                    form.listed(instance.get("patches")),
                     python="",
                     collection_root=COLLECTION,
                     search=[playbook_dir] if playbook_dir else [],

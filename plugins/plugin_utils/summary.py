@@ -22,8 +22,25 @@ def lines(planned: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
         for name, instance in result["observed"]["instances"].items():
             out += _instance(host, name, instance)
         if not result.get("in_sync", True):
-            out += _wrapped("still differs: " + ", ".join(_change(c) for c in result["plan"]), _INDENT)
+            out += _wrapped("differs    " + ", ".join(_change(c) for c in result["plan"]), _INDENT)
+            out += _wrapped("meaning    " + _meaning(result), _INDENT)
     return [*out, ""]
+
+
+def _meaning(result: Mapping[str, Any]) -> str:
+    """What putting it right would do to the servers, with the reasons."""
+    plan = result["plan"]
+    touched = {c["resource"].partition("/")[2] for c in plan if c.get("consequence", "none") != "none"}
+    rebuilt = any(c["resource"].startswith("build/") for c in plan)
+    parts = ["a new build"] if rebuilt else []
+    for name, instance in result["observed"]["instances"].items():
+        reasons = instance.get("restart_reasons") or []
+        if instance.get("main_pid"):
+            if rebuilt or name in touched:
+                parts.append(f"a restart of {name}" + (f" ({'; '.join(reasons)})" if reasons else ""))
+        elif any(c["resource"] == f"process/{name}" for c in plan):
+            parts.append(f"a start of {name}")
+    return ", ".join(parts) or "no restart"
 
 
 def _change(change: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import InferopsError, nearest
+from ..errors import InferopsError
 
 MANAGED = "managed"
 IN_PLACE = "in_place"
@@ -87,31 +87,6 @@ def instances_option(required: bool = True) -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "required": required, "options": INSTANCE_OPTIONS}
 
 
-def unknown_keys(instances: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A message for each key of an instance that does not exist, with the nearest that does.
-
-    Ansible refuses such keys too, without a suggestion; so this runs first, on the controller.
-    """
-    problems = []
-    for instance in instances:
-        where = f"instance {instance.get('name', '?')!r}"
-        problems += _unknown(instance, INSTANCE_OPTIONS, where)
-        speculative = instance.get("speculative")
-        if isinstance(speculative, Mapping):
-            problems += _unknown(speculative, INSTANCE_OPTIONS["speculative"]["options"], f"{where}, 'speculative'")
-    return problems
-
-
-def _unknown(given: Mapping[str, Any], known: Iterable[str], where: str) -> list[str]:
-    names = list(known)
-    return [
-        f"{where} has the unknown key {key!r}"
-        + (nearest(str(key), names) or f"; an option of SGLang itself belongs under 'args'. Known: {', '.join(names)}")
-        for key in given
-        if key not in names
-    ]
-
-
 def validate(instances: Sequence[Mapping[str, Any]]) -> None:
     """Check what can be known without a host.
 
@@ -148,6 +123,8 @@ def _problems(instance: Mapping[str, Any]) -> Iterable[str]:
     yield from _args_problems(instance["args"])
     yield from _env_problems(instance)
     for option in ("api_key", "admin_api_key"):
+        if instance.get(option) == "":
+            yield f"{option} is empty, which would leave the server open; give a key, or leave the option out"
         if instance.get(option) and not _KEY.fullmatch(instance[option]):
             yield f"{option} must be printable ASCII without blanks and must not begin with '-'"
     for option in ("model_path", "host"):

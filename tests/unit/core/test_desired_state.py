@@ -30,20 +30,20 @@ def test_an_unknown_name_is_refused_with_the_nearest(arguments: dict[str, object
 
 
 def test_a_list_in_place_of_names_is_refused() -> None:
-    with pytest.raises(InferopsError, match="must map names to instances; found a list"):
+    with pytest.raises(InferopsError, match="is a list; wanted a mapping of names"):
         desired.instances([{"name": "kimi"}])
 
 
 def test_an_instance_without_a_lock_is_refused_with_what_there_is() -> None:
     with pytest.raises(InferopsError, match="'chat' has no lock.*sglang-0.5.9-cu130"):
-        desired.complete([{"name": "chat"}])
+        desired.complete([{"name": "chat", "model_path": "/m"}])
 
 
 def test_instances_of_one_lock_and_the_same_patches_share_a_build() -> None:
     one, two, three = (
-        {"name": "a", "lock": "sglang-0.5.9-cpu", "patches": ["sm120_multimem"]},
-        {"name": "b", "lock": "sglang-0.5.9-cpu", "patches": ["sm120_multimem"]},
-        {"name": "c", "lock": "sglang-0.5.9-cpu"},
+        {"name": "a", "model_path": "/m", "lock": "sglang-0.5.9-cpu", "patches": ["sm120_multimem"]},
+        {"name": "b", "model_path": "/m", "lock": "sglang-0.5.9-cpu", "patches": ["sm120_multimem"]},
+        {"name": "c", "model_path": "/m", "lock": "sglang-0.5.9-cpu"},
     )
     listed = desired.complete([one, two, three])
     ids = [instance["build"]["build_id"] for instance in listed]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from ansible_collections.inferops.sglang.plugins.plugin_utils import summary
 
 READY = {
@@ -47,7 +50,28 @@ def test_a_host_without_an_answer_and_a_host_that_differs_are_said() -> None:
     text = "\n".join(summary.lines({"down": None, "refused": {"msg": "unknown lock"}, "sgl2": differs}))
     assert "down  not deployed: no answer" in text
     assert "refused  not deployed: unknown lock" in text
-    assert "still differs: activation/chat: outcome" in text
+    assert "differs    activation/chat: outcome" in text
+    assert "meaning    no restart" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "chat", "words"),
+    [
+        (
+            [("activation/chat", "restart")],
+            {"main_pid": 7, "restart_reasons": ["argv: --a"]},
+            "a restart of chat (argv: --a)",
+        ),
+        ([("build/x", "rebuild")], {"main_pid": 7}, "a new build, a restart of chat"),
+        ([("process/chat", "none")], {"main_pid": None}, "a start of chat"),
+        ([("process/chat", "none")], {"main_pid": 7}, "no restart"),
+    ],
+)
+def test_what_putting_it_right_means(changes: list[tuple[str, str]], chat: dict[str, Any], words: str) -> None:
+    plan = [{"resource": resource, "what": "x", "consequence": consequence} for resource, consequence in changes]
+    instance = {**READY["observed"]["instances"]["chat"], **chat}
+    told = {"in_sync": False, "plan": plan, "observed": {"instances": {"chat": instance}}}
+    assert f"meaning    {words}" in "\n".join(summary.lines({"h": told}))
 
 
 def test_it_fits_a_screen() -> None:

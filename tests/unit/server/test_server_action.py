@@ -17,18 +17,18 @@ from ansible_collections.inferops.sglang.plugins.plugin_utils import desired, th
 
 def test_unknown_keys_are_refused_before_a_host_is_asked() -> None:
     with pytest.raises(InferopsError, match="did you mean 'model_path'"):
-        desired.complete([{"name": "a", "modelpath": "/m"}])
+        desired.complete([{"name": "a", "model_path": "/m", "modelpath": "/m"}])
 
 
 def test_what_the_caller_has_put_there_is_left() -> None:
     build, agent = {"build_id": "x"}, {"version": "y"}
-    (done,) = desired.complete([{"name": "a", "build": build, "agent": agent}])
+    (done,) = desired.complete([{"name": "a", "model_path": "/m", "build": build, "agent": agent}])
     assert done["build"] == build
     assert done["agent"] == agent
 
 
 def test_the_agent_is_added() -> None:
-    (done,) = desired.complete([{"name": "a", "build": {"build_id": "x"}}])
+    (done,) = desired.complete([{"name": "a", "model_path": "/m", "build": {"build_id": "x"}}])
     assert len(done["agent"]["version"]) == 16
 
 

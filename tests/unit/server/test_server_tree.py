@@ -164,7 +164,7 @@ def test_a_tree_that_cannot_be_brought_back_is_named_before_anything_is_stopped(
 
 
 def test_patches_in_place_are_read_on_the_controller() -> None:
-    words = {"name": "own", "mode": "in_place", "python": "/p", "patches": ["sm120_multimem"]}
+    words = {"name": "own", "model_path": "/m", "mode": "in_place", "python": "/p", "patches": ["sm120_multimem"]}
     (completed,) = desired.complete([words])
     assert completed["patches"] == ["sm120_multimem"]
     assert [one["name"] for one in completed["definitions"]] == ["sm120_multimem"]
