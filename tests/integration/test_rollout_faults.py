@@ -1,6 +1,6 @@
 """What goes wrong around a rollout: power, SSH, the controller, the gateway, a disk, a second rollout, bad clients.
 
-Three hosts with the stand-in behind a real gateway, under load; about fifteen minutes on two cores. Each test ends with
+Three hosts with the stand-in behind a real gateway, under load; about twenty-five minutes on two cores. Each test ends with
 the fleet serving. What is wrong with a release itself: test_rollout_fleet.py.
 """
 
@@ -135,8 +135,7 @@ def test_the_gateway_dies_in_the_middle_and_keeps_who_is_drained(fleet: Fleet, p
     assert status == 0, text[-3000:]
     all_new(fleet, file)
     assert [o for o in load.lost if o.began > back] == []
-    returned = next(event["at"] for event in kept(file)["events"] if event["state"] == "done")
-    early = [o for o in load.done if back < o.began < returned - 10 and "ro1" in o.worker]
+    early = [o for o in load.done if back < o.began and o.began + o.seconds < returned and "ro1" in o.worker]
     assert early == [], "it got requests while it was drained"
 
 
@@ -158,7 +157,7 @@ def test_a_full_disk_stops_the_host_before_it_is_touched(fleet: Fleet, play: Pla
     fleet.ssh(
         "ro2",
         "mount -t tmpfs -o size=400m tmpfs /mnt && cp -a /opt/sglang/. /mnt/ && "
-        "rm -rf /mnt/builds/stand-in-0.5.23-* && mount --move /mnt /opt/sglang && "
+        "rm -rf /mnt/builds/stand-in-0.5.23-* && mount --bind /mnt /opt/sglang && "
         "{ dd if=/dev/zero of=/opt/sglang/filler bs=64k 2>/dev/null || true; }",
     )
     try:
@@ -171,7 +170,7 @@ def test_a_full_disk_stops_the_host_before_it_is_touched(fleet: Fleet, play: Pla
         assert set(fleet.routable().values()) == {"present"}
         assert load.lost == []
     finally:
-        fleet.ssh("ro2", "umount -l /opt/sglang")
+        fleet.ssh("ro2", "umount -l /opt/sglang /mnt")
     again = fleet.roll(play, file, NEW, rollout_resume=True)
     assert again.status == "successful", again.stdout[-3000:]
     all_new(fleet, file)
@@ -181,20 +180,16 @@ def test_of_two_rollouts_at_once_one_comes_to_its_end_and_the_other_touches_noth
     fleet: Fleet, play: Play, tmp_path: Path
 ) -> None:
     files = [tmp_path / "one.json", tmp_path / "two.json"]
-    with (
-        Load(fleet.url, clients=4, tokens=60) as load,
-        fleet.rolling(files[0], NEW) as first,
-        fleet.rolling(files[1], NEW) as second,
-    ):
+    with Load(fleet.url, clients=4, tokens=60) as load, fleet.rolling(files[0], NEW) as first:
         until(first, "Drain")
+        second = fleet.roll(play, files[1], NEW)
         same = fleet.roll(play, files[0], NEW)
-        ends = {0: end_of(first), 1: end_of(second)}
-    assert same.status == "failed"
+        status, text = end_of(first)
+    assert same.status == second.status == "failed"
     assert "another run" in same.failure("localhost")
-    won = [number for number, (status, dummy) in ends.items() if status == 0]
-    assert len(won) == 1, [text[-2000:] for dummy, text in ends.values()]
-    all_new(fleet, files[won[0]])
-    lost = files[1 - won[0]]
+    assert status == 0, text[-3000:]
+    all_new(fleet, files[0])
+    lost = files[1]
     assert states(lost) == {"ro1": "busy", "ro2": "planned", "ro3": "planned"}
     assert "is being changed by another run" in note(lost, "ro1")
     assert load.lost == []
