@@ -1,7 +1,7 @@
 """What goes wrong around a rollout: power, SSH, the controller, the gateway, a disk, a second rollout, bad clients.
 
-Three hosts with the stand-in behind a real gateway, under load; about twenty-five minutes on two cores. Each test ends with
-the fleet serving. What is wrong with a release itself: test_rollout_fleet.py.
+Three hosts with the stand-in behind a real gateway, under load; about twenty-five minutes on two cores. Each test ends
+with the fleet serving. What is wrong with a release itself: test_rollout_fleet.py.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ def test_the_gateway_dies_in_the_middle_and_keeps_who_is_drained(fleet: Fleet, p
         answers(fleet.url)
         back = time.time()
         assert fleet.routable() == drained
+        until(controller, "Put it back to work")
+        returned = time.time()
         status, text = end_of(controller)
     assert status == 0, text[-3000:]
     all_new(fleet, file)
