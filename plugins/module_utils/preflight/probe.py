@@ -54,7 +54,9 @@ def look(facts: Facts, runner: Runner) -> None:
         return
     payload = {
         "imports": [name for name in IMPORTS if facts.on_gpu or name != "flashinfer"],
-        "folders": [path for path in sorted(facts.host.folders) if os.path.isdir(path)],
+        "folders": [
+            path for path in sorted(facts.host.folders) if os.path.isdir(path) and not handed_over(facts, path)
+        ],
         "devices": [node["path"] for node in facts.host.gpus.get("device_nodes", [])] if facts.on_gpu else [],
         "nvcc": facts.host.programs.get("nvcc") if facts.on_gpu else None,
         "capability": facts.capability,
@@ -67,6 +69,19 @@ def look(facts: Facts, runner: Runner) -> None:
         facts.probe = {}
         return
     facts.probe = json.loads(done.stdout)
+
+
+def _looked_at(facts: Facts, path: str) -> bool:
+    return os.path.isdir(path) and not handed_over(facts, path)
+
+
+def handed_over(facts: Facts, path: str) -> bool:
+    """Whether systemd gives the folder to the unit's user at the next start: it does so with the unit's own folder
+    (``StateDirectory``) and all below it, where that one still belongs to the user of an earlier start."""
+    state = layout.Instance(facts.name).state
+    if path != state and not path.startswith(state + "/"):
+        return False
+    return os.path.isdir(state) and os.stat(state).st_uid != pwd.getpwnam(facts.instance["run_as"]).pw_uid
 
 
 def command(facts: Facts) -> list[str]:

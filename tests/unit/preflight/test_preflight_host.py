@@ -398,3 +398,21 @@ def test_a_look_that_fails_is_an_error_and_one_that_cannot_be_had_is_deferred(ll
     assert named(found)["unit_imports"]["severity"] == "error"
     found.probe, found.probe_problem = None, "systemd does not run here"
     assert results(found)["unit_imports"]["deferred"]
+
+
+@pytest.mark.parametrize(("run_as", "handed"), [("nobody", True), ("root", False)])
+def test_a_folder_that_systemd_gives_to_the_units_user_is_not_looked_at(
+    llama_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_as: str, handed: bool
+) -> None:
+    """Seen with a server that had run as another user: its StateDirectory is handed over at the next start."""
+    import pwd
+
+    found = on_gpu(llama_folder)
+    found.instance["run_as"] = run_as
+    monkeypatch.setattr(probe.layout, "STATE", str(tmp_path))
+    state = Path(probe.layout.Instance(found.name).state)
+    state.mkdir()
+    os.chown(state, pwd.getpwnam("root").pw_uid, -1)
+    assert probe.handed_over(found, str(state)) is handed
+    assert probe.handed_over(found, str(state / ".cache")) is handed
+    assert not probe.handed_over(found, str(tmp_path))
