@@ -147,7 +147,7 @@ def by_hand() -> Iterator[str]:
     yield sh("cat /root/server.pid").strip()
     sh("kill -KILL -$(cat /root/server.pid) 2>/dev/null || true")
     unit_host.clean(HOST)
-    sh("rm -rf /root/sglang /root/ml-env /root/ml-env2 /root/model")
+    sh("rm -rf /root/sglang /root/ml-env /root/ml-env2 /root/model /tmp/load.py /tmp/answers")
 
 
 def test_it_is_shown_and_not_touched(deploy: Any, by_hand: str) -> None:
