@@ -49,9 +49,7 @@ class ActionModule(ActionBase):
         if not self._task.check_mode:
             _write(Path(args["folder"]), report, args["earlier"], args["metrics"])
         lines = text.lines(report)
-        display = Display()
-        for line in lines:
-            display.display(line)
+        Display().display("\n".join(lines))
         result.update(
             # a report is no change of anything
             changed=False,

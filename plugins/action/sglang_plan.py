@@ -20,7 +20,7 @@ class ActionModule(ActionBase):
         described = args.get("instances") or []
         try:
             agent = desired.agent()
-            args["instances"] = desired.complete(described, (task_vars or {}).get("playbook_dir"))
+            args["instances"] = desired.complete(described, (task_vars or {}).get("playbook_dir"), agent)
         except InferopsError as error:
             return {**result, "failed": True, "msg": error.message, **error.result}
         args["agent_version"] = agent["version"]

@@ -36,6 +36,8 @@ class Look:
     wanted: Rendered | None
     differences: list[Difference]
     strangers: list[Stranger]
+    #: The record of the last start that ``sglang_ready`` has seen serving, this one or an earlier one.
+    last_served: dict[str, Any] | None
 
     @property
     def resource(self) -> str:
@@ -50,12 +52,6 @@ class Look:
     def started_from(self) -> dict[str, Any] | None:
         """The record of the activation that the running server was started from."""
         return _started_from(self.instance["name"], self.process)
-
-    @property
-    def last_served(self) -> dict[str, Any] | None:
-        """The record of the last start that ``sglang_ready`` has seen serving, this one or an earlier one."""
-        kept: dict[str, Any] | None = read_json(layout.Instance(self.instance["name"]).ready)
-        return kept
 
     @property
     def served(self) -> dict[str, Any] | None:
@@ -95,7 +91,8 @@ def look(
         from . import adopt
 
         strangers = adopt.strangers(instance["port"], unit_name(name))
-    return Look(instance, unit, activation.observe(name), running, found, wanted, different, strangers)
+    last_served = read_json(layout.Instance(name).ready)
+    return Look(instance, unit, activation.observe(name), running, found, wanted, different, strangers, last_served)
 
 
 def plan(seen: Look, state: str = STARTED, enabled: bool = True) -> Plan:

@@ -158,6 +158,7 @@ def test_a_start_that_nobody_saw_serving_is_not_in_sync(described: dict[str, Any
     seen = dataclasses.replace(seen, differences=[])
     assert [change.what for change in resource.unproven(seen).changes] == ["serves"]
     ready.write_text(json.dumps({"invocation": running["InvocationID"]}))
+    seen = dataclasses.replace(resource.look(described, running), differences=[])
     assert not resource.unproven(seen).changed
 
 
