@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from ansible_collections.inferops.sglang.plugins.module_utils import layout
+from ansible_collections.inferops.sglang.plugins.module_utils import layout, procfs
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import watch
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
 
@@ -99,3 +101,12 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
     yield made
     if made.server is not None:
         made.server.kill()
+
+
+def kill(pid: int) -> None:
+    """Kill a process and see it dead: it lives until the kernel has run it once more."""
+    os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + 10
+    while (found := procfs.read(pid)) is not None and found.state != "Z":
+        assert time.monotonic() < until, f"{pid} lives on"
+        time.sleep(0.005)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from ansible_collections.inferops.sglang.plugins.module_utils.readiness.lines im
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.story import Reader
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.verdict import Observation, State, judge
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.watch import Options
-from conftest import Host
+from conftest import Host, kill
 from releases import RELEASES
 from writing import Log
 
@@ -92,7 +90,7 @@ def test_a_worker_that_dies_while_another_is_waited_for(host: Host, tmp_path: Pa
     with replica.first:
         server = replica.second()
         assert replica.wait()["state"] == "ready"
-        os.kill(server.children()[1], signal.SIGKILL)
+        kill(server.children()[1])
         told = replica.wait()
         assert (told["state"], told["failure"]["category"]) == ("failed", "child_sigkill_zombie_service")
         assert server.process.poll() is None and server.ask("GET", "/health")[0] == 200
@@ -103,7 +101,7 @@ def test_the_end_of_the_first_worker_is_no_clean_stop(replica: Replica) -> None:
     """The main process then ends with status 0, as after a stop."""
     server = replica.second()
     assert replica.wait()["state"] == "ready"
-    os.kill(server.children()[0], signal.SIGKILL)
+    kill(server.children()[0])
     assert server.process.wait(10) == 0
     told = replica.wait()
     assert (told["state"], told["failure"]["category"]) == ("failed", "child_sigkill")

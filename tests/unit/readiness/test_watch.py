@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import live, ready, watch
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.watch import Options
-from conftest import INVOCATION, Host
+from conftest import INVOCATION, Host, kill
 
 SPECULATIVE = {"algorithm": "EAGLE3", "num_steps": 2, "eagle_topk": 4, "num_draft_tokens": 16}
 
@@ -242,7 +242,7 @@ def test_alive(host: Host) -> None:
 
 def test_a_dead_worker_is_found_at_once(host: Host) -> None:
     host.start("0.5.9", start_s=0.3).wait_ready()
-    os.kill(worker(host), signal.SIGKILL)
+    kill(worker(host))
     until = time.monotonic() + 2
     while live.alive(host.runner, "demo").state != live.DEAD:
         assert time.monotonic() < until
@@ -298,7 +298,7 @@ def test_check_mode_foretells_what_the_wait_notes(host: Host, outcome: str) -> N
 def test_check_mode_foretells_a_failure(host: Host, outcome: str) -> None:
     host.start("0.5.9", start_s=0.3).wait_ready()
     path = activated(host, outcome)
-    os.kill(worker(host), signal.SIGKILL)
+    kill(worker(host))
     time.sleep(0.2)
     assert ready.look(host.runner, "demo")["changed"] is (outcome == "pending")
     assert wait(host)["changed"] is (outcome == "pending")
