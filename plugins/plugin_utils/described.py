@@ -54,27 +54,23 @@ def _instance(instance: Any) -> Iterable[str]:
         yield f"an instance is {kind(instance)}; wanted a mapping with 'model_path', 'lock' and the like"
         return
     where = f"instance {str(instance.get('name', '?'))!r}"
-    yield from _unknown(instance, INSTANCE_OPTIONS, where)
-    for key, option in INSTANCE_OPTIONS.items():
-        value = instance.get(key)
+    yield from _options(instance, INSTANCE_OPTIONS, where)
+
+
+def _options(given: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterable[str]:
+    yield from _unknown(given, options, where)
+    for key, option in options.items():
+        value = given.get(key)
         if value is None:
             if option.get("required"):
                 yield f"{where} has no '{key}', which every instance needs"
         elif not _fits(value, option):
-            shown = f"{kind(value)}" if not option.get("no_log") else "of another kind"
+            shown = "of another kind" if option.get("no_log") else kind(value)
             yield f"{where}: '{key}' is {shown}; wanted {_WANTED[option['type']]}{_hint(key, value)}"
         elif "options" in option and isinstance(value, Mapping):
-            yield from _suboptions(value, option["options"], f"{where}, '{key}'")
+            yield from _options(value, option["options"], f"{where}, '{key}'")
         elif option["type"] == "list":
             yield from _elements(listed(value), key, where)
-
-
-def _suboptions(given: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterable[str]:
-    yield from _unknown(given, options, where)
-    for key, option in options.items():
-        value = given.get(key)
-        if value is not None and not _fits(value, option):
-            yield f"{where}: '{key}' is {kind(value)}; wanted {_WANTED[option['type']]}"
 
 
 def _elements(values: Sequence[Any], key: str, where: str) -> Iterable[str]:

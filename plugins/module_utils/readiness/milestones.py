@@ -57,6 +57,11 @@ class Milestone:
     until: str = ""
 
 
+def patience_of(alone: float, nodes: int) -> float:
+    """The seconds of silence that a phase is given where so many hosts start together; ``alone`` is that of one."""
+    return max(alone, PATIENCE_WITH_OTHERS) if nodes > 1 else alone
+
+
 def _m(phase: str, edge: str, pattern: str, *source: str, since: str = "", until: str = "") -> Milestone:
     return Milestone(phase, edge, re.compile(pattern), source, since, until)
 

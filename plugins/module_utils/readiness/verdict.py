@@ -206,9 +206,7 @@ def _patience(story: Story, seen: Observation, phase: str) -> float:
     """Seconds of silence that this phase is given."""
     if phase in seen.patience:
         return seen.patience[phase]
-    alone = int(story.arguments.get("nnodes", "1")) == 1
-    own = ms.PATIENCE.get(phase, float("inf"))
-    return own if alone else max(own, ms.PATIENCE_WITH_OTHERS)
+    return ms.patience_of(ms.PATIENCE.get(phase, float("inf")), int(story.arguments.get("nnodes", "1")))
 
 
 def _silent(story: Story, seen: Observation) -> float | None:

@@ -266,8 +266,7 @@ class Watch:
     def _patience(self, phase: str) -> float:
         if self._options.stall_timeout is not None:
             return self._options.stall_timeout
-        together = self._start is not None and self._start.nodes > 1
-        return max(PATIENCE[phase], ms.PATIENCE_WITH_OTHERS) if together else PATIENCE[phase]
+        return ms.patience_of(PATIENCE[phase], self._start.nodes if self._start is not None else 1)
 
     def _killed_for_memory(self) -> int | None:
         """By the unit's own counter; where it has none, by the whole host's, if the death was in our time."""
