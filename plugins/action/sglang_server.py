@@ -12,13 +12,20 @@ from ansible_collections.inferops.sglang.plugins.module_utils.errors import Infe
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
 from ansible_collections.inferops.sglang.plugins.plugin_utils.this_run import is_over, this_run
 
+#: What an instance without a description is taken for: no build has this name.
+UNDESCRIBED = {"model_path": "/", "build": {"build_id": ""}}
+
 
 class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         args = dict(self._task.args)
+        instances = args.get("instances") or []
+        if args.get("state") == "absent":
+            # of what is to go, maybe no more is known than its name
+            instances = [{**UNDESCRIBED, **one} if isinstance(one, dict) else one for one in instances]
         try:
-            args["instances"] = desired.complete(args.get("instances") or [], (task_vars or {}).get("playbook_dir"))
+            args["instances"] = desired.complete(instances, (task_vars or {}).get("playbook_dir"))
         except InferopsError as error:
             raise AnsibleActionFail(error.message, result=error.result) from error
         args["run"] = this_run()

@@ -13,7 +13,7 @@ from .changes import Plan
 from .errors import InferopsError
 from .gpu import drift as gpu_drift
 from .running import Runner
-from .server import resource, spec, tree
+from .server import resource, spec, strays, tree
 
 
 def run(
@@ -22,8 +22,12 @@ def run(
     toolkit: Mapping[str, Any],
     agent_version: str,
     thorough: bool = False,
+    described: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """The plan of a host and what was observed.
+
+    ``described`` names every instance that the host is to have, where ``instances`` are some of them; others that are
+    in force there are noticed. ``None``: which those are is not known.
 
     :raises InferopsError: for a description that cannot be right on this host; every instance's problems are named.
     """
@@ -34,7 +38,10 @@ def run(
 
     found_toolkit = _toolkit(toolkit, changes)
 
-    units = systemd.show(runner, [resource.unit_name(instance["name"]) for instance in instances])
+    names = [instance["name"] for instance in instances]
+    left = [] if described is None else strays.find([*names, *described])
+    units = systemd.show(runner, [resource.unit_name(name) for name in [*names, *left]])
+    changes.extend(strays.plan({name: units[resource.unit_name(name)] for name in left}))
     builds = _builds(instances, changes, thorough)
     seen = _look(instances, units)
     for look in seen:

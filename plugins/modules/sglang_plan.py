@@ -25,6 +25,12 @@ options:
     description: The CUDA toolkit, as M(inferops.sglang.cuda_toolkit) takes it; C(source=none) leaves it alone.
     type: dict
     default: {}
+  described:
+    description:
+      - The names of all instances that the host is to have, where O(instances) are some of them. An instance that was
+        put in force there and is in neither is named in RV(noticed). Left out, nothing is said of such.
+    type: list
+    elements: str
   thorough:
     description:
       - Read every file of every build in place of those alone whose size or time changed. Takes minutes for some
@@ -83,7 +89,7 @@ noticed:
   description:
     - What differs and is never put right by this collection, in the form of RV(plan). A stranger's process on a GPU, a
       driver whose libraries are not those of the loaded module, or that was moved since the servers were last seen
-      serving.
+      serving; an instance that is in force on the host and that nobody describes.
   returned: success
   type: list
   elements: dict
@@ -147,6 +153,7 @@ def main() -> None:
         argument_spec={
             "instances": spec.instances_option(),
             "toolkit": {"type": "dict", "default": {}},
+            "described": {"type": "list", "elements": "str"},
             "thorough": {"type": "bool", "default": False},
             "agent_version": {"type": "str"},
         },
@@ -161,6 +168,7 @@ def main() -> None:
             params["toolkit"],
             params["agent_version"] or "",
             params["thorough"],
+            params["described"],
         ),
     )
 

@@ -27,7 +27,8 @@ options:
       - V(restored) puts the last activation that served back in force and starts it.
       - V(claimed) takes the lease on the instances for this run and changes nothing else. A playbook does that before
         it takes load off a host, so that it does not get in the way of another run.
-      - V(absent) stops the instances and takes them off the host. Their logs stay.
+      - V(absent) stops the instances and takes them off the host. Their logs stay. The name of such an instance is
+        enough.
     type: str
     choices: [started, stopped, restarted, restored, claimed, absent]
     default: started
@@ -93,6 +94,11 @@ EXAMPLES = r"""
     instances: "{{ my_instances }}"
   check_mode: true
   register: server
+
+- name: Take away one that the inventory does not describe any more
+  inferops.sglang.sglang_server:
+    instances: [{name: old}]
+    state: absent
 
 - name: Put back what served before
   inferops.sglang.sglang_server:

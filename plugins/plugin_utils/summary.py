@@ -24,6 +24,7 @@ def lines(planned: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
         if not result.get("in_sync", True):
             out += _wrapped("differs    " + ", ".join(_change(c) for c in result["plan"]), _INDENT)
             out += _wrapped("meaning    " + _meaning(result), _INDENT)
+        out += [line for c in result.get("noticed") or [] for line in _wrapped("noticed    " + _noticed(c), _INDENT)]
     return [*out, ""]
 
 
@@ -41,6 +42,12 @@ def _meaning(result: Mapping[str, Any]) -> str:
         elif any(c["resource"] == f"process/{name}" for c in plan):
             parts.append(f"a start of {name}")
     return ", ".join(parts) or "no restart"
+
+
+def _noticed(change: Mapping[str, Any]) -> str:
+    """What nothing here puts right; with what was found and what to do where those are words."""
+    before, after = change.get("before"), change.get("after")
+    return _change(change) + (f" ({before}); wanted: {after}" if isinstance(before, str) and after else "")
 
 
 def _change(change: Mapping[str, Any]) -> str:

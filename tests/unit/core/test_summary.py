@@ -54,6 +54,14 @@ def test_a_host_without_an_answer_and_a_host_that_differs_are_said() -> None:
     assert "meaning    no restart" in text
 
 
+def test_what_is_noticed_is_said_of_a_host_in_order_too() -> None:
+    stray = {"resource": "process/old", "what": "not described", "before": "runs as pid 7", "after": "taken away"}
+    holder = {"resource": "gpus", "what": "stray process 9", "before": {"pid": 9}, "after": None}
+    text = "\n".join(summary.lines({"sgl2": {**READY, "noticed": [stray, holder]}}))
+    assert "noticed    process/old: not described (runs as pid 7); wanted: taken away\n" in text
+    assert "noticed    gpus: stray process 9\n" in text
+
+
 @pytest.mark.parametrize(
     ("changes", "chat", "words"),
     [
