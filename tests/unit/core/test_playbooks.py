@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,14 @@ def test_who_uses_the_rendered_instances_outside_the_role_reads_where_they_are_r
     text = path.read_text()
     if "roles/sglang/tasks/plan.yml" in text or "sglang__instances" in text:
         assert "roles/sglang/vars/main.yml" in text
+
+
+@pytest.mark.parametrize("name", ["tasks/plan.yml", "vars/main.yml"])
+def test_what_playbooks_read_without_the_role_asks_for_none_of_its_defaults(name: str) -> None:
+    """A bare one would hide what ``sglang__undescribed`` says of a host that describes nothing."""
+    text = "\n".join(line.partition("#")[0] for line in (ROOT / "roles/sglang" / name).read_text().splitlines())
+    read = re.findall(r"(?:{{|\(|\[)\s*(sglang_[a-z]\w*)(\s*\|\s*default\()?", text)
+    assert read and not [variable for variable, default in read if not default]
 
 
 def _tasks(found: Any) -> Iterator[dict[str, Any]]:
