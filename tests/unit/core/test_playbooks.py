@@ -64,3 +64,13 @@ def test_a_rollout_looks_whether_it_may_go_on_before_each_batch() -> None:
     assert "inferops.sglang.sglang_rollout" in look
     assert stop["ansible.builtin.meta"] == "end_play"
     assert "ansible.builtin.include_tasks" in change
+
+
+def test_what_a_plan_wants_made_the_role_makes() -> None:
+    """Each list of ``sglang_plan``'s result that says what to make is worked off, and no build goes before its use."""
+    tasks = yaml.safe_load((ROOT / "roles" / "sglang" / "tasks" / "install.yml").read_text())
+    loops = {next(key for key in task if key.startswith("inferops.")): task.get("loop") for task in tasks[1:]}
+    assert loops["inferops.sglang.python_env"] == "{{ sglang_planned.builds }}"
+    assert loops["inferops.sglang.sglang_patch"] == "{{ sglang_planned.trees }}"
+    (make,) = (task["inferops.sglang.python_env"] for task in tasks if "inferops.sglang.python_env" in task)
+    assert "sglang__instances | length" in make["keep"]
