@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, the inferops.sglang authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Whether servers are described in the right form: known keys, values of the right kind.
+"""Whether servers are described in the right form: known keys, values of the right kind and in their range.
 
 Ansible checks modules' options too, but says neither which instance it means nor what comes near; so this runs first.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import nearest
 from ansible_collections.inferops.sglang.plugins.module_utils.server.spec import INSTANCE_OPTIONS
+from ansible_collections.inferops.sglang.plugins.plugin_utils import ranges
 
 _WANTED = {
     "str": "a text",
@@ -55,6 +56,7 @@ def _instance(instance: Any) -> Iterable[str]:
         return
     where = f"instance {str(instance.get('name', '?'))!r}"
     yield from _options(instance, INSTANCE_OPTIONS, where)
+    yield from (f"{where}: {problem}" for problem in ranges.problems(instance))
 
 
 def _options(given: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterable[str]:

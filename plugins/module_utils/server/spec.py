@@ -112,13 +112,8 @@ def _problems(instance: Mapping[str, Any]) -> Iterable[str]:
         yield "a name is at most 48 lower-case letters, digits, '-' or '_', with a letter or digit at both ends"
     if instance["name"] in ("builds", "cache", "tools", "agent"):
         yield "this name is taken by a folder of the collection on the host; choose another"
-    if not 1 <= instance["port"] <= 65535:
-        yield f"port is {instance['port']}; it must be between 1 and 65535"
     if instance["mode"] == IN_PLACE and not instance.get("python"):
         yield "mode in_place needs 'python', the interpreter of your own environment (/root/ml-env/bin/python)"
-    for option in ("drain_timeout", "restart_delay", "liveness_interval"):
-        if instance[option] < 0:
-            yield f"{option} is {instance[option]}; it must be 0 or more seconds"
     yield from _gpu_problems(instance["gpus"])
     yield from _args_problems(instance["args"])
     yield from _env_problems(instance)
