@@ -89,12 +89,20 @@ class Processes:
                 return folder
         return None
 
+    def workers(self) -> list[procfs.Process]:
+        """The workers, ended or not, by where they hang in the tree.
+
+        The name alone does not tell: whatever a worker starts (a compiler, ``ldconfig``) bears its name until it is
+        another program.
+        """
+        found = [child for child in procfs.children(self.main) if child.name.startswith(WORKER)]
+        for controller in [worker for worker in found if worker.name.startswith(_CONTROLLER)]:
+            found += [child for child in procfs.children(controller.pid) if child.name.startswith(WORKER)]
+        return found
+
     def dead_children(self) -> list[procfs.Process]:
         """Workers that ended and were not waited for."""
-        workers = [child for child in procfs.children(self.main) if child.name.startswith(WORKER)]
-        for controller in [worker for worker in workers if worker.name.startswith(_CONTROLLER)]:
-            workers += [child for child in procfs.children(controller.pid) if child.name.startswith(WORKER)]
-        return [worker for worker in workers if worker.state == "Z"]
+        return [worker for worker in self.workers() if worker.state == "Z"]
 
     def has_workers(self) -> bool:
         """Whether a worker lives."""

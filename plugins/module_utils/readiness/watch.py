@@ -186,8 +186,9 @@ class Watch:
         followed = {pid for pid, dummy in self._ends.values()}
         for pid in (members | {self._unit.pid}) - followed:
             self._follow(pid)
+        workers = {worker.pid: worker for worker in self._processes.workers()}
         for fd, (pid, name) in self._ends.items():
-            self._ends[fd] = (pid, evidence.name_of(pid) or name)
+            self._ends[fd] = (pid, workers[pid].name if pid in workers else name)
         sample = self._processes.sample(members, self._gpu)
         if self._sample is not None and sample.moved_since(self._sample):
             self._moved = time.monotonic()
@@ -196,8 +197,9 @@ class Watch:
         stopped = self._processes.stopped(members)
         if stopped != self._stopped:
             self._stopped, self._stopped_since = stopped, time.monotonic()
-        for process in self._processes.dead_children():
-            self._note_dead(process.pid, process.name)
+        for process in workers.values():
+            if process.state == "Z":
+                self._note_dead(process.pid, process.name)
         if self._gate is not None and not self._gate.begun:
             self._gate.listening = self._gate.answers() and self._processes.own(self._gate.port)
 
@@ -207,19 +209,21 @@ class Watch:
         except ProcessLookupError:
             self._gone = self._gone or pid == self._unit.pid
         else:
-            self._ends[fd] = (pid, evidence.name_of(pid))
+            self._ends[fd] = (pid, "")
 
     def _ended(self, fd: int) -> None:
         pid, name = self._ends.pop(fd)
         os.close(fd)
         if pid == self._unit.pid:
             self._gone = True
+        elif name:
+            self._note_dead(pid, name)
         else:
-            self._note_dead(pid, evidence.name_of(pid) or name)
+            self._next_look = 0.0  # a worker that is not known as one yet, or what a worker had started
 
     def _note_dead(self, pid: int, name: str) -> None:
         known = f"{name} (pid {pid})"
-        if name.startswith(evidence.WORKER) and known not in {entry for entry, dummy in self._dead}:
+        if known not in {entry for entry, dummy in self._dead}:
             self._dead.append((known, evidence.exit_of(pid)))
 
     # -- what it means -------------------------------------------------------------------------------------------

@@ -103,6 +103,14 @@ def test_a_scheduler_is_killed_while_loading(host: Host) -> None:
     assert told["failure"]["phase"] == "weights"
 
 
+@pytest.mark.parametrize("phase", ["weights", "capture"])
+def test_what_a_scheduler_starts_may_end(host: Host, phase: str) -> None:
+    # seen: SGLang 0.5.23 was said to have crashed when a program ended that its scheduler had started in the warm-up
+    host.start(start_s=0.5, helper=phase)
+    told = wait(host)
+    assert (told["state"], told["failure"]) == ("ready", None)
+
+
 def test_a_scheduler_of_059_is_killed_and_the_main_process_lives(host: Host) -> None:
     host.start("0.5.9", start_s=0.3)
     silence(host)

@@ -27,6 +27,7 @@ class Scheduler:
         self.buffer = b""
         self.steps = 0
         self.sampled_once = False
+        self.helped = False
         self.peers: list[socket.socket] = []
 
     @property
@@ -70,6 +71,13 @@ class Scheduler:
             process.say(told.get("crash_text", words.crash_text(self.args)), self.tag)
             self._send({"sigquit": True})
             os._exit(1)
+        if told.get("helper") == phase and not self.helped:
+            self.helped = True
+            helper = os.fork()
+            if helper == 0:
+                time.sleep(3)
+                os._exit(0)
+            os.waitpid(helper, 0)
         if told.get("killed") == phase:
             os.kill(os.getpid(), signal.SIGKILL)
         if told.get("stall") == phase:
