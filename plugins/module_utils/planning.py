@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,11 +24,13 @@ def run(
     agent_version: str,
     thorough: bool = False,
     described: Sequence[str] | None = None,
+    python: str | None = None,
 ) -> dict[str, Any]:
     """The plan of a host and what was observed.
 
     ``described`` names every instance that the host is to have, where ``instances`` are some of them; others that are
-    in force there are noticed. ``None``: which those are is not known.
+    in force there are noticed. ``None``: which those are is not known. ``python`` is what builds
+    are made with.
 
     :raises InferopsError: for a description that cannot be right on this host; every instance's problems are named.
     """
@@ -43,6 +46,7 @@ def run(
     units = systemd.show(runner, [resource.unit_name(name) for name in [*names, *left]])
     changes.extend(strays.plan({name: units[resource.unit_name(name)] for name in left}))
     builds = _builds(instances, changes, thorough)
+    _find_python(python, changes)
     seen = _look(instances, units)
     for look in seen:
         changes.extend(tree.plan(runner, look.instance))
@@ -86,6 +90,23 @@ def _builds(instances: Sequence[Mapping[str, Any]], changes: Plan, thorough: boo
             builds[wanted["build_id"]] = store.observe(wanted["build_id"], thorough=thorough)
             changes.extend(store.plan(wanted, builds[wanted["build_id"]]))
     return builds
+
+
+def _find_python(python: str | None, changes: Plan) -> None:
+    """Make sure that there is the interpreter to make builds with, if one has to be made.
+
+    :raises InferopsError: when there is none, and ``prepare`` has no packages to install that could bring it.
+    """
+    builds = any(change.resource.startswith("build/") for change in changes.changes)
+    if python is None or not builds or shutil.which(python) is not None:
+        return
+    if any((change.resource, change.what) == (host.RESOURCE, "compilers") for change in changes.changes):
+        changes.deferred.append(f"builds are made with {python}, which is not there yet; packages are installed before")
+        return
+    raise InferopsError(
+        f"sglang_python is {python!r}, which is no program on this host, and a build has to be made with it: install "
+        "that Python, or name the one that there is"
+    )
 
 
 def _look(instances: Sequence[Mapping[str, Any]], units: Mapping[str, Mapping[str, str]]) -> list[resource.Look]:

@@ -31,6 +31,9 @@ options:
         put in force there and is in neither is named in RV(noticed). Left out, nothing is said of such.
     type: list
     elements: str
+  python:
+    description: The interpreter on the host that builds are made with; it is looked for where one has to be made.
+    type: path
   thorough:
     description:
       - Read every file of every build in place of those alone whose size or time changed. Takes minutes for some
@@ -154,6 +157,7 @@ def main() -> None:
             "instances": spec.instances_option(),
             "toolkit": {"type": "dict", "default": {}},
             "described": {"type": "list", "elements": "str"},
+            "python": {"type": "path"},
             "thorough": {"type": "bool", "default": False},
             "agent_version": {"type": "str"},
         },
@@ -169,6 +173,7 @@ def main() -> None:
             params["agent_version"] or "",
             params["thorough"],
             params["described"],
+            params["python"],
         ),
     )
 

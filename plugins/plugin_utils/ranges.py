@@ -54,6 +54,8 @@ _ALIASES = {
 # 1k and 1Ki are numbers in later releases
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*([kMGT]i?)?\s*")
+# systemd passes over a setting that it cannot read
+_MEMORY = re.compile(r"\d+(\.\d+)?([KMGTPE]|%)?|infinity")
 _LABEL = re.compile(r"(?!-)[\w-]{1,63}(?<!-)")
 
 
@@ -68,6 +70,9 @@ def problems(instance: Mapping[str, Any]) -> Iterable[str]:
         yield from _bounds(args, ARGS, "args.")
     if isinstance(instance.get("host"), str):
         yield from _host(instance["host"])
+    memory = instance.get("memory_max")
+    if memory is not None and not _MEMORY.fullmatch(str(memory)):
+        yield f"'memory_max' is {memory!r}; wanted bytes as systemd takes them (500G, 80%, infinity)"
 
 
 def _bounds(given: Mapping[str, Any], known: Mapping[str, tuple[float, float]], where: str) -> Iterable[str]:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import pwd
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +70,13 @@ def look(
     ``schema`` are the options of an environment in place, where they have been read and not been kept. A server can be
     stopped, taken away or put back as it was whatever its description says: then it is not ``launching``.
 
-    :raises InferopsError: when the release would refuse an argument of an instance to launch.
+    :raises InferopsError: when the host lacks what an instance to launch names, or its release would refuse an
+        argument.
     """
     name = instance["name"]
+    absent = list(_absent(instance)) if launching else []
+    if absent:
+        raise InferopsError("; ".join(f"instance {name!r}: {text}" for text in absent), problems=absent)
     running = process.observe(name, unit)
     found = environment.find(instance, schema)
     wanted = None
@@ -178,6 +184,21 @@ def _activation(seen: Look) -> Plan:
         # the file is right and systemd has not read it
         changes.add(f"activation/{name}", "loaded by systemd", seen.unit.get("NeedDaemonReload") != "yes", True)
     return changes
+
+
+def _absent(instance: Mapping[str, Any]) -> Iterable[str]:
+    """What the description names and this host does not have; the service user is made by ``prepare``."""
+    user = instance["run_as"]
+    try:
+        pwd.getpwnam(user if user != layout.SERVICE_USER else "root")
+    except KeyError:
+        yield f"run_as is {user!r}, and this host has no such user: make it, or leave run_as out"
+    if instance["mode"] != IN_PLACE:
+        return
+    if not os.access(instance["python"], os.X_OK):
+        yield f"python is {instance['python']!r}, which is no program on this host: name your environment's bin/python"
+    if instance.get("source") and not os.path.isdir(instance["source"]):
+        yield f"source is {instance['source']!r}, which is no folder on this host: name the checkout, or leave it out"
 
 
 def _missing(instance: Mapping[str, Any]) -> str:

@@ -36,6 +36,7 @@ OPTIONS = [json.loads(path.read_text()) for path in (Path(__file__).parent.paren
         ("host", "gpu 01", "'host' is 'gpu 01'; wanted an address"),
         ("host", "-gpu", "wanted an address"),
         ("host", "", "wanted an address"),
+        ("memory_max", "500 GB", "'memory_max' is '500 GB'; wanted bytes"),
     ],
 )
 def test_a_value_out_of_its_range(key: str, value: Any, words: str) -> None:
@@ -48,6 +49,8 @@ def test_a_value_out_of_its_range(key: str, value: Any, words: str) -> None:
     [
         ("port", "30000"),
         ("liveness_interval", 0),
+        ("memory_max", "1.5T"),
+        ("memory_max", "80%"),
         ("host", "::"),
         ("host", "fe80::1%eth0"),
         ("host", "localhost"),
