@@ -9,7 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
+from ansible_collections.inferops.sglang.plugins.plugin_utils import desired, variables
 from ansible_collections.inferops.sglang.plugins.plugin_utils.described import listed
 
 
@@ -19,6 +19,9 @@ class ActionModule(ActionBase):
         args = dict(self._task.args)
         described = args.get("instances") or []
         try:
+            wrong = variables.misspelt(task_vars or {})
+            if wrong:
+                raise InferopsError("; ".join(wrong), problems=wrong)
             agent = desired.agent()
             args["instances"] = desired.complete(described, (task_vars or {}).get("playbook_dir"), agent)
         except InferopsError as error:
