@@ -11,6 +11,8 @@ import sys
 
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import categories as cat
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import signatures as sig
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.exceptions import EXCEPTIONS
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.signature import Signature
 
 _KINDS = (
     (cat.CONFIGURATION, "Configuration: wrong until it is corrected"),
@@ -58,13 +60,13 @@ def page() -> str:
 def _entry(name: str) -> str:
     category = cat.CATEGORIES[name]
     lines = [f"### `{name}`", "", f"**Looks like:** {category.looks}", "", f"**Do:** {category.advice}", ""]
-    ranges = sorted({text for signature in (*sig.EXCEPTIONS, *sig.LINES) for text in _range(signature, name)})
+    ranges = sorted({text for signature in (*EXCEPTIONS, *sig.LINES) for text in _range(signature, name)})
     if ranges:
         lines += ["**Words by release:** " + "; ".join(ranges) + ".", ""]
     return "\n".join(lines)
 
 
-def _range(signature: sig.Signature, name: str) -> list[str]:
+def _range(signature: Signature, name: str) -> list[str]:
     """Where the words are those of certain releases only."""
     if signature.category != name or not (signature.since or signature.until):
         return []

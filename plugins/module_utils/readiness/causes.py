@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from . import milestones as ms
-from . import signatures as sig
+from .exceptions import EXCEPTIONS
 from .lines import Piece
+from .signature import GENERIC, Signature
 from .story import Hit, Story
 from .tracebacks import Raised
 
@@ -175,7 +176,7 @@ def _of_chain(tail: Raised) -> Cause:
 def _of_exception(raised: Raised) -> Cause:
     through, best, found = raised.through, None, None
     peer = False
-    for signature in sig.EXCEPTIONS:
+    for signature in EXCEPTIONS:
         if signature.frames and not signature.frames.search(through):
             continue
         if signature.header and not signature.header.search(raised.header):
@@ -199,10 +200,10 @@ def _of_exception(raised: Raised) -> Cause:
     return Cause(signature.category, piece, told, signature.priority, raised.rank, phase, advice, facts, block)
 
 
-def _told(raised: Raised, signature: sig.Signature, peer: bool) -> int:
+def _told(raised: Raised, signature: Signature, peer: bool) -> int:
     if signature.category in _DEATHS:
         return DEATH
-    if peer and signature.priority <= sig.GENERIC:
+    if peer and signature.priority <= GENERIC:
         return PEER
     return ROOT if raised.fatal or _warming(raised) else MAIN
 

@@ -10,7 +10,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import procfs
@@ -19,7 +19,7 @@ from ..files import read_json, write_atomic
 from ..gpu.driver import Roots, kernel_version
 from ..layout import Instance
 from ..running import Runner
-from ..server import activation, force
+from ..server import activation, force, lease
 from . import unit as units
 from .inspect import of_instance
 from .verdict import FAILED, READY, STALLED, STARTING
@@ -32,15 +32,26 @@ _MADE = re.compile(r"ansible-tmp-[\d.-]+")
 _SENT = re.compile(r"/AnsiballZ_\w+\.py$")
 
 
-def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mark: bool = True) -> dict[str, Any]:
+def wait(
+    runner: Runner,
+    name: str,
+    options: Options,
+    progress: str = "",
+    *,
+    mark: bool = True,
+    run: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Wait until the instance is ready.
 
     ``progress``: a file that gets a line on each change of phase. ``mark``: whether the activation in force is marked
-    good or failed, by which a later restore is chosen.
+    good or failed, by which a later restore is chosen. ``run``: whose lease is renewed meanwhile; after that it holds
+    for as long as others, who are told when all are through, may still wait.
 
     :raises InferopsError: when it does not become ready; the result holds the diagnosis.
     """
     options.report = _reporter(progress) if progress else None
+    renewed = lease.Renewed(name, run)
+    options.alive = renewed.tick
     before = {number: signal.signal(number, _leave) for number in (signal.SIGHUP, signal.SIGTERM)}
     try:
         result = Watch(runner, name, options).wait()
@@ -50,6 +61,7 @@ def wait(runner: Runner, name: str, options: Options, progress: str = "", *, mar
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    renewed.renew(options.timeout)
     told = to_dict(result)
     if mark and result.start is not None:
         told["changed"] = _mark(name, result)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from . import milestones as ms
 from . import signatures as sig
 from .lines import Bar, Piece, Splitter, progress_bar, torch_stamp
+from .signature import Signature
 from .tracebacks import Raised, Tracebacks
 
 _ARGUMENT = r"\b{0}'?[=:] ?(?P<value>'(?:[^'\\]|\\.)*'|[^,)}}]+)"
@@ -45,7 +46,7 @@ class Reached:
 class Hit:
     """A line signature that matched."""
 
-    signature: sig.Signature
+    signature: Signature
     piece: Piece
     facts: dict[str, str]
     phase: str

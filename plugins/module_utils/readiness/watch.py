@@ -48,8 +48,8 @@ class Abandoned(InferopsError):
 class Options:
     """How to wait. Times in seconds; ``stall_timeout`` overrides the patience of every phase.
 
-    ``report`` gets a line on each change of phase and every so often; ``hangup`` is a file descriptor whose other
-    end is closed when nobody waits any more.
+    ``report`` gets a line on each change of phase and every so often; ``alive`` is called often; ``hangup`` is a file
+    descriptor whose other end is closed when nobody waits any more.
     """
 
     timeout: float = 1800.0
@@ -58,6 +58,7 @@ class Options:
     max_timeout: float = 7200.0
     soak: int = 0
     report: Callable[[str], None] | None = None
+    alive: Callable[[], None] = lambda: None
     hangup: int | None = None
 
 
@@ -120,6 +121,7 @@ class Watch:
                 if result is not None:
                     return result
                 self._line.tell(self._reader.story, self._gate)
+                self._options.alive()
                 self._sleep(folder)
         finally:
             folder.close()

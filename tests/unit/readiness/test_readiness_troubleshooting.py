@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import milestones as ms
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import signatures as sig
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.categories import CATEGORIES
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.exceptions import EXCEPTIONS
 from ansible_collections.inferops.sglang.plugins.plugin_utils import troubleshooting
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "troubleshooting.md"
@@ -25,7 +26,7 @@ def test_every_category_is_on_the_page(name: str) -> None:
 
 
 def test_every_signature_has_a_category() -> None:
-    used = {entry.category for entry in (*sig.EXCEPTIONS, *sig.LINES)} | {
+    used = {entry.category for entry in (*EXCEPTIONS, *sig.LINES)} | {
         entry.category for entry, dummy in sig.EXPLANATIONS
     }
     assert used - INNER - set(CATEGORIES) == set()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import milestones as ms
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import signatures as sig
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.exceptions import EXCEPTIONS
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.story import Reader
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.verdict import Observation, judge
 from releases import RELEASES, release_tree
@@ -30,7 +31,7 @@ def _in_range(entry: Any, release: str) -> bool:
 
 
 def _texts() -> Iterator[tuple[Any, str]]:
-    for entry in (*ms.MILESTONES, *sig.EXCEPTIONS, *sig.LINES):
+    for entry in (*ms.MILESTONES, *EXCEPTIONS, *sig.LINES):
         for text in entry.source:
             yield entry, text
 

@@ -1,0 +1,299 @@
+# Copyright: (c) 2026, the inferops.sglang authors
+# BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
+"""What the exceptions look like that end a server; see ``signatures`` for how the tables are read."""
+
+from __future__ import annotations
+
+from .signature import EXACT, GENERIC, NORMAL, SECONDARY, SPECIFIC, WRAPPER, Signature
+from .signature import signature as _s
+
+# Code that only a draft model runs through (paths within the package: a folder of the user's may be named anything).
+_DRAFT = r"sglang/srt/speculative/|draft_worker|DraftWorker|models/\w*(?:eagle|mtp|nextn)"
+_BUILDING = r"ninja|cpp_ext|/jit/|build_and_load|tvm_ffi|triton/(?:runtime|backends)"
+
+EXCEPTIONS: tuple[Signature, ...] = (
+    # -- memory
+    _s("dev_shm_full", r"Error while creating shared memory segment (?P<path>/dev/shm/\S+)", EXACT),
+    _s("dev_shm_full", r"No space left on device.*(?:/dev/shm|shared memory)|/dev/shm\S*.*No space left", EXACT),
+    _s("dev_shm_full", r"unable to (?:open|write to|allocate) (?:file|shared memory).*(?:/torch_|/dev/shm)", SPECIFIC),
+    _s("disk_full", r"No space left on device", SPECIFIC),
+    _s("host_memory_exhausted", r"\[Errno 12\]|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough)", SPECIFIC),
+    _s("too_many_open_files", r"\[Errno 24\]|Too many open files", SPECIFIC),
+    _s("storage_failed", r"\[Errno (?:116|5)\]|Stale file handle|Input/output error", SPECIFIC),
+    _s("permission_denied", r"^PermissionError: (?!.*(?:bind|address))", NORMAL),
+    _s("cuda_oom", r"CUDA out of memory|HIP out of memory", SPECIFIC),
+    _s("cuda_oom", r"CUDA error: out of memory|Cuda failure 2 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED", SPECIFIC),
+    _s("cuda_oom", r"Capture \S+ ?(?i:cuda graph) failed: .*out of memory", SPECIFIC),
+    _s(
+        "kv_budget_too_small",
+        r"Not enough memory\. Please try to increase --mem-fraction-static",
+        EXACT,
+        source=("Not enough memory. Please try to increase --mem-fraction-static",),
+    ),
+    _s(
+        "kv_budget_too_small",
+        r"Loaded weights leave no GPU memory(?:.*Raise --mem-fraction-static above (?P<minimum>\d\.\d+))?",
+        EXACT,
+        source=("Loaded weights leave no GPU memory", "Raise --mem-fraction-static above"),
+        since="0.5.14",
+    ),
+    _s("kv_budget_too_small", r"increase --mem-fraction-static|Raise --mem-fraction-static", SPECIFIC),
+    # -- CUDA
+    _s("no_kernel_image", r"no kernel image is available for execution on the device", EXACT),
+    _s("illegal_memory_access", r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS", SPECIFIC),
+    _s("driver_too_old", r"NVIDIA driver on your system is too old|CUDA driver version is insufficient", EXACT),
+    _s("driver_library_mismatch", r"Driver/library version mismatch", EXACT),
+    _s("cuda_not_initialized", r"Error 802: system not yet initialized|CUDA initialization error|Error 803", SPECIFIC),
+    _s("no_gpu_driver_for_triton", r"\b0 active drivers \(\[\]\)", SPECIFIC),
+    _s(
+        "no_accelerator",
+        r"No accelerator \(|No supported accelerator|Found no NVIDIA driver|No CUDA GPUs are available|"
+        r"no CUDA-capable device is detected|Invalid device id|invalid device ordinal",
+        source=("No accelerator (",),
+    ),
+    _s("cuda_error", r"CUDA error: (?P<error>[^\n]+)|Cuda failure \d+|CUBLAS_STATUS_\w+|CUDNN_STATUS_\w+", GENERIC),
+    # -- the environment's packages
+    _s("kernel_wheel_torch_abi", r"undefined symbol: (?P<symbol>\S+)", EXACT),
+    _s("shared_library_missing", r"(?P<library>lib\S+): cannot open shared object file", SPECIFIC),
+    _s(
+        "package_versions_conflict",
+        r"flashinfer-cubin version .* does not match|flashinfer-jit-cache version .* does not match|"
+        r"is installed with version .* which is less than|with minimum required version .* is not installed",
+        SPECIFIC,
+        source=("is installed with version ", "is less than the minimum required version"),
+    ),
+    _s("jit_ninja_missing", r"(?:No such file or directory: '(?:\S*/)?ninja'|Ninja is required to load)", EXACT),
+    _s(
+        "flashinfer_jit_no_nvcc",
+        r"Could not find nvcc|nvcc: (?:command )?not found|No such file or directory: '\S*nvcc'|"
+        r"CUDA_HOME environment variable is not set|Could not find CUDA installation|nvcc.*No such file or directory",
+        EXACT,
+    ),
+    _s(
+        "jit_build_failed",
+        r"\bfatal error: |: error: |^ptxas (?:fatal|error)|^Killed|: Killed\b",
+        SPECIFIC - 5,
+        frames=_BUILDING,
+    ),
+    _s("jit_build_failed", r"ptxas fatal|ptxas.*(?:is not defined|not supported)", SPECIFIC),
+    _s("jit_build_failed", r"Ninja build failed|\['?ninja'?.*non-zero exit status", NORMAL),
+    _s("jit_build_failed", r"(?:nvcc|cicc|ptxas|gcc|g\+\+).*(?:non-zero exit status|failed with)", GENERIC),
+    _s("source_syntax_error", r"^(?:SyntaxError|IndentationError|TabError): ", SPECIFIC),
+    _s("system_library_too_old", r"version `(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found", EXACT),
+    _s("python_module_missing", r"^ModuleNotFoundError: No module named '(?P<module>[^']+)'", NORMAL),
+    _s("import_error", r"^ImportError: ", GENERIC),
+    _s("symm_mem_capability_missing", r"^KeyError: \(?'?\d+", EXACT, frames=r"torch_symm_mem"),
+    # -- the model
+    _s(
+        "weights_truncated",
+        r"Error while deserializing header|MetadataIncompleteBuffer|HeaderTooLarge|InvalidHeader|"
+        r"PytorchStreamReader failed|unexpected EOF, expected \d+ more bytes",
+        SPECIFIC,
+    ),
+    _s(
+        "weights_missing",
+        r"Cannot find any model weights with",
+        SPECIFIC,
+        source=("Cannot find any model weights with",),
+    ),
+    _s(
+        "weights_missing",
+        r"(?:No such file or directory|does not exist|not found).*\.(?:safetensors|bin|pt|gguf)\b|"
+        r"(?i:missing shard)|Missing keys .* in presharded",
+        SPECIFIC,
+    ),
+    _s("weights_truncated", r"No such file or directory.*\.incomplete", SPECIFIC),
+    _s(
+        "model_path_missing",
+        r"it looks like (?P<path>[./]\S+) is not the path to a directory|"
+        r"Incorrect path_or_model_id: '(?P<path2>[./~][^']*)'|"
+        r"(?P<path3>[./]\S+) does not appear to have a file named config\.json",
+        SPECIFIC,
+    ),
+    _s("model_path_missing", r"Repo id must (?:be in the form|use alphanumeric)", NORMAL),
+    _s("model_path_missing", r"(?:No such file or directory|FileNotFoundError).*config\.json", NORMAL),
+    _s("model_path_missing", r"Can't load the configuration of '[./]", NORMAL),
+    _s(
+        "model_hub_denied",
+        r"gated repo|GatedRepoError|RepositoryNotFoundError|is not a valid model identifier|401 Client Error|"
+        r"403 Client Error|Invalid (?:username or password|credentials)|does not appear to have a file named config",
+        NORMAL,
+    ),
+    _s("model_hub_unreachable", r"We couldn't connect to '", SPECIFIC - 5),
+    _s(
+        "model_hub_unreachable",
+        r"LocalEntryNotFoundError|OfflineModeIsEnabled|outgoing traffic has been disabled|"
+        r"Max retries exceeded with url.*(?:huggingface|hf-mirror|modelscope)|"
+        r"(?:huggingface|modelscope)\S*.*(?:Name or service not known|Temporary failure in name resolution|timed out)|"
+        r"(?:ConnectError|ConnectTimeout|ConnectionError|ReadTimeout).*(?:huggingface|modelscope|name resolution)",
+        NORMAL,
+    ),
+    _s("trust_remote_code_needed", r"trust_remote_code=True", SPECIFIC - 5),
+    _s(
+        "model_config_broken",
+        r"Unrecognized model in|but Transformers does not recognize this architecture|"
+        r"It looks like the config file at .* is not a valid JSON file",
+        NORMAL,
+    ),
+    _s("model_config_broken", r"JSONDecodeError", GENERIC, frames=r"config"),
+    _s("tokenizer_broken", r".", GENERIC - 5, frames=r"get_tokenizer|tokenization_|AutoTokenizer\.from_pretrained"),
+    _s(
+        "architecture_unknown",
+        r"Model architectures (?P<architectures>\[.*?\]) are not supported for now",
+        SPECIFIC,
+        source=("are not supported for now. ", "Supported architectures: "),
+    ),
+    _s(
+        "architecture_unknown",
+        r"(?P<architectures>\S+) has no SGlang implementation and the Transformers",
+        SPECIFIC,
+        source=("has no SGlang implementation and the Transformers ",),
+    ),
+    _s(
+        "parallel_size_unfit",
+        r"must be divisible by (?:tensor|the tensor|tp|attn_tp|attention tp)[ _]|"
+        r"^AssertionError: \d+ is not divisible by \d+",
+        NORMAL,
+    ),
+    _s(
+        "quantization_unfit",
+        r"(?:Unknown|Invalid|Unsupported) quantization method|Quantization method .* does not match",
+        NORMAL,
+    ),
+    _s("kernel_out_of_resources", r"out of resource: shared memory", SPECIFIC),
+    # -- speculation
+    _s(
+        "eagle3_draft_context_too_short",
+        r"Warning: Target model's context_length \((?P<target>\d+)\) is greater than the derived context_length "
+        r"\((?P<draft>\d+)\)",
+        EXACT,
+        source=("Warning: {reason} context_length (", "Target model's"),
+    ),
+    _s("context_length_too_long", r"context_length \(\d+\) is greater than the derived context_length", SPECIFIC),
+    _s(
+        "eagle3_draft_shape_mismatch",
+        r"Attempted to load weight \(torch\.Size\((?P<checkpoint>\[[\d, ]*\])\)\) into parameter "
+        r"\(torch\.Size\((?P<model>\[[\d, ]*\])\)\)",
+        SPECIFIC,
+        frames=r"models/\w*(?:eagle|mtp|nextn)",
+        source=("Attempted to load weight (",),
+    ),
+    _s(
+        "weights_shape_mismatch",
+        r"Attempted to load weight \(torch\.Size|size mismatch for|The size of tensor a .* must match",
+        NORMAL,
+        frames=r"load_weights|weight_loader",
+    ),
+    _s(
+        "eagle3_draft_shape_mismatch",
+        r"shape|size of tensor|size mismatch",
+        NORMAL,
+        frames=r"models/\w*eagle\w*\.py.*load_weights",
+    ),
+    _s(
+        "eagle3_draft_layers",
+        r"EAGLE3 currently only supports 1 layer",
+        EXACT,
+        source=("EAGLE3 currently only supports 1 layer",),
+    ),
+    _s(
+        "spec_draft_tokens_too_many",
+        r"selected index k out of range",
+        EXACT,
+        frames=r"organize_draft|build_tree|speculative/",
+    ),
+    _s(
+        "spec_draft_path_missing",
+        r"'(?P<class>\w+)' object has no attribute '(?P<attribute>hot_token_id|set_embed|set_embed_and_head)'",
+        SPECIFIC,
+    ),
+    _s(
+        "target_model_lacks_eagle3_hooks",
+        r"'(?P<class>\w+)' object has no attribute "
+        r"'(?P<attribute>set_\w*layers_to_capture|get_embed_and_head|get_embed|\w*eagle3\w*|lm_head|embed_tokens)'",
+        SPECIFIC,
+        frames=r"layers_to_capture|embed_and_head|get_embed|" + _DRAFT,
+        phase="target_eagle3_hook",
+    ),
+    _s(
+        "spec_flags_incomplete",
+        r"not supported between instances of '(?:NoneType|int)' and '(?:NoneType|int)'",
+        SPECIFIC,
+        frames=r"speculative_|_handle_speculative|spec_hook|speculative_hook",
+    ),
+    _s(
+        "spec_flags_incomplete",
+        r"unsupported operand type\(s\).*NoneType",
+        NORMAL,
+        frames=r"_handle_speculative|speculative_hook|speculative_num|speculative_eagle",
+    ),
+    _s(
+        "spec_flags_incomplete",
+        r"^AssertionError:?$",
+        NORMAL,
+        frames=r"_handle_speculative|speculative_hook|speculative_(?:num_steps|eagle_topk|num_draft_tokens)",
+    ),
+    _s(
+        "spec_options_conflict",
+        r"only supports? topk ?= ?1|speculative_eagle_topk ?(?:\(\d+\))? ?> ?1|--speculative-eagle-topk 1",
+        SPECIFIC,
+        source=("topk = 1 for speculative decoding",),
+    ),
+    _s(
+        "eagle3_draft_attention_backend",
+        r"(?P<backend>\w+) backend can only be used with (?:non-)?MLA models",
+        EXACT,
+        frames=_DRAFT,
+        phase="draft_attention_backend",
+        advice="The draft inherited {backend} from the target: set speculative_draft_attention_backend.",
+        source=("can only be used with MLA models.",),
+    ),
+    _s(
+        "attention_backend_unfit",
+        r"backend can only be used with|Invalid attention backend|attention backend.*(?:not supported|requires)|"
+        r"Backend requires SM",
+        NORMAL,
+    ),
+    # -- distributed
+    _s("dist_port_in_use", r"EADDRINUSE|address already in use", SPECIFIC, frames=r"init_process_group|TCPStore|store"),
+    _s("dist_port_in_use", r"EADDRINUSE|ZMQError: Address already in use", SPECIFIC),
+    _s(
+        "dist_port_in_use",
+        r"at \d+ is not available in \d+ seconds",
+        SPECIFIC,
+        source=(" is not available in {timeout_s} seconds",),
+    ),
+    _s(
+        "nccl_error", r"NCCL [Ee]rror|ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError", GENERIC
+    ),
+    _s("nccl_error", r"ncclInvalidUsage|ncclInvalidArgument|Duplicate GPU detected", GENERIC + 5),
+    _s("dist_timeout", r"Watchdog caught collective operation timeout|Timed out initializing process group", GENERIC),
+    # -- HTTP
+    _s("http_port_in_use", r"\[Errno 98\]|[Aa]ddress already in use", NORMAL),
+    _s("http_bind_failed", r"\[Errno 99\]|\[Errno 13\].*bind|Cannot assign requested address", NORMAL),
+    _s(
+        "warmup_via_http_proxy",
+        r"<Response \[(?:403|407|502|503|504)\]>|ProxyError|Tunnel connection failed",
+        SPECIFIC,
+        header=r"warmup",
+        source=("Initialization failed. warmup error:",),
+    ),
+    _s("warmup_failed", r".", WRAPPER, header=r"warmup", source=("Initialization failed. warmup error:",)),
+    _s("detokenizer_died", r".", WRAPPER + 1, header=r"Detokenizer", source=("DetokenizerManager hit an exception",)),
+    # -- what one process says about another's death
+    _s(
+        "child_exit",
+        r"Rank (?P<rank>\d+) scheduler died during initialization \(exit code: (?P<code>-?\d+)\)",
+        WRAPPER - 5,
+        source=("scheduler died during initialization ",),
+        since="0.5.10",
+    ),
+    _s(
+        "peer",
+        r"could finish the model loading, but there are other ranks|monitoredBarrier|faulty rank|"
+        r"Connection closed by peer|Connection reset by peer|Broken pipe|^EOFError|Connection refused|"
+        r"ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
+        SECONDARY,
+        source=("could finish the model loading, but there are other ranks",),
+    ),
+)
