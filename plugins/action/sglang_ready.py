@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.plugin_utils.progress import Progress
+from ansible_collections.inferops.sglang.plugins.plugin_utils.this_run import this_run
 
 
 class ActionModule(ActionBase):
@@ -18,6 +19,7 @@ class ActionModule(ActionBase):
         args = dict(self._task.args)
         if "progress" in args:
             return {**result, "failed": True, "msg": "progress is set by the action plugin: leave it out"}
+        args["run"] = this_run()
         with Progress(self, variables, self._task.check_mode, remind_s=math.inf) as progress:
             if progress.path is not None:
                 args["progress"] = progress.path

@@ -17,6 +17,7 @@ description:
   - Take the server out of the gateway first. Other traffic makes the figures worthless.
 extends_documentation_fragment:
   - inferops.sglang.attributes.reader
+  - inferops.sglang.run
 options:
   instance:
     description: The name of the instance.
@@ -142,6 +143,7 @@ problems:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.inferops.sglang.plugins.module_utils import adapter
 from ansible_collections.inferops.sglang.plugins.module_utils.bench import gated
+from ansible_collections.inferops.sglang.plugins.module_utils.server import lease
 
 
 def main() -> None:
@@ -159,6 +161,7 @@ def main() -> None:
             "min_speed_ratio": {"type": "float", "default": 0.9},
             "min_accept_length": {"type": "float", "default": 0.0},
             "gate": {"type": "bool", "default": False},
+            "run": {"type": "dict", "options": lease.RUN},
         },
         supports_check_mode=True,
     )

@@ -28,6 +28,7 @@ description:
     and that its workers live, and no generation is returned.
 extends_documentation_fragment:
   - inferops.sglang.attributes
+  - inferops.sglang.run
 options:
   instance:
     description: The name of the instance.
@@ -234,6 +235,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.inferops.sglang.plugins.module_utils import adapter
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness import ready
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.watch import Options
+from ansible_collections.inferops.sglang.plugins.module_utils.server import lease
 
 
 def main() -> None:
@@ -247,6 +249,7 @@ def main() -> None:
             "soak": {"type": "int", "default": 0},
             "mark": {"type": "bool", "default": True},
             "progress": {"type": "path"},
+            "run": {"type": "dict", "options": lease.RUN},
         },
         supports_check_mode=True,
     )
@@ -263,7 +266,9 @@ def main() -> None:
         adapter.finish(module, lambda: ready.look(runner, given["instance"], mark=given["mark"]))
     adapter.finish(
         module,
-        lambda: ready.wait(runner, given["instance"], options, given["progress"] or "", mark=given["mark"]),
+        lambda: ready.wait(
+            runner, given["instance"], options, given["progress"] or "", mark=given["mark"], run=given["run"]
+        ),
     )
 
 

@@ -18,6 +18,7 @@ author:
 extends_documentation_fragment:
   - inferops.sglang.attributes
   - inferops.sglang.instance
+  - inferops.sglang.run
 options:
   state:
     description:
@@ -27,10 +28,11 @@ options:
       - V(restored) puts the last activation that served back in force and starts it.
       - V(claimed) takes the lease on the instances for this run and changes nothing else. A playbook does that before
         it takes load off a host, so that it does not get in the way of another run.
+      - V(released) gives the lease back, if this run holds it. A playbook does that when it is done with the host.
       - V(absent) stops the instances and takes them off the host. Their logs stay. The name of such an instance is
         enough.
     type: str
-    choices: [started, stopped, restarted, restored, claimed, absent]
+    choices: [started, stopped, restarted, restored, claimed, released, absent]
     default: started
   enabled:
     description: Whether the units start with the host.
@@ -49,21 +51,13 @@ options:
         any more needs nothing.
     type: dict
     default: {}
-  run:
-    description: The run that works on these instances. Set by the action plugin; leave it out.
-    type: dict
-    suboptions:
-      id:
-        description: Name of the run.
-        type: str
-        required: true
-      controller:
-        description: Where it runs.
-        type: str
-        required: true
-      break_id:
-        description: A run that is known to be over, whose lease may be taken away.
-        type: str
+  term:
+    description:
+      - For how many seconds the lease holds, beyond a drain, unless it is renewed.
+      - Each call of this module that changes something renews it; M(inferops.sglang.sglang_ready) and
+        M(inferops.sglang.sglang_bench) do as long as they work.
+    type: int
+    default: 300
 notes:
   - While one run works on an instance, another is refused. Its lease expires by itself. C(/opt/sglang/NAME/lease.json)
     on the host names its holder. Removing that file breaks it.
@@ -108,7 +102,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 servers:
-  description: Each instance, in the order in which they were given; after a failure, those that did not fail.
+  description:
+    - Each instance, in the order in which they were given; after a failure, those that did not fail.
+    - Nothing with O(state=released), which looks at none.
   returned: success, or failure once something was touched
   type: list
   elements: dict
@@ -181,13 +177,7 @@ strangers:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.inferops.sglang.plugins.module_utils import adapter
-from ansible_collections.inferops.sglang.plugins.module_utils.server import service, spec
-
-RUN = {
-    "id": {"type": "str", "required": True},
-    "controller": {"type": "str", "required": True},
-    "break_id": {"type": "str"},
-}
+from ansible_collections.inferops.sglang.plugins.module_utils.server import lease, service, spec
 
 
 def main() -> None:
@@ -198,7 +188,8 @@ def main() -> None:
             "enabled": {"type": "bool", "default": True},
             "adopt": {"type": "bool", "default": False},
             "reject": {"type": "dict", "default": {}},
-            "run": {"type": "dict", "options": RUN},
+            "term": {"type": "int", "default": lease.TERM},
+            "run": {"type": "dict", "options": lease.RUN},
         },
         supports_check_mode=True,
     )
@@ -214,6 +205,7 @@ def main() -> None:
             holder=params["run"] or {"id": "by hand", "controller": "this host"},
             check_mode=module.check_mode,
             reject={name: int(number) for name, number in params["reject"].items()},
+            term=params["term"],
         )
         return adapter.outcome(plan, servers=servers)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import InferopsError
 from ..running import Runner
+from ..server import lease
 from . import run as bench
 
 
@@ -23,7 +24,11 @@ def run(runner: Runner, params: Mapping[str, Any], check_mode: bool) -> dict[str
         return {"changed": False, "levels": [], "accept_length": None, "accept_length_most": None, "problems": []}
     names = ("prompts", "concurrency", "requests", "output_len", "repeat", "sampling", "timeout")
     options = bench.Options(**{name: params[name] for name in names})
-    result: dict[str, Any] = bench.measure(bench.target(runner, params["instance"]), options, runner)
+    renewed = lease.Renewed(params["instance"], params.get("run"))
+    renewed.tick()
+    result: dict[str, Any] = bench.measure(
+        bench.target(runner, params["instance"]), options, runner, lambda dummy: renewed.tick()
+    )
     base = params["compare_with"]
     result["problems"] = bench.gate(result, base, params["min_speed_ratio"], params["min_accept_length"])
     if base:

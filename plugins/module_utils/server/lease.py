@@ -13,7 +13,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .. import layout
@@ -22,13 +22,19 @@ from ..files import read_json, write_atomic
 
 #: Seconds that a lease holds without being renewed; a stop with its drain may take longer and asks for more.
 TERM = 300
+#: How the run that works is told to a module.
+RUN = {
+    "id": {"type": "str", "required": True},
+    "controller": {"type": "str", "required": True},
+    "break_id": {"type": "str"},
+}
 
 
 def take(name: str, run: Mapping[str, Any], term: int = TERM, now: float | None = None) -> None:
     """Take the lease on an instance, or renew it.
 
     ``run`` has ``id`` (of the run), ``controller`` (where it runs) and ``break_id``: the run whose lease may be taken
-    away, because its end is known.
+    away, because its end is known. A lease that this run holds for longer is kept.
 
     :raises InferopsError: when another run holds it; ``lease`` in the result says which.
     """
@@ -44,17 +50,51 @@ def take(name: str, run: Mapping[str, Any], term: int = TERM, now: float | None 
                 f"remove {paths.lease} on this host if that run is gone",
                 lease=held,
             )
-        entry = {"id": run["id"], "controller": run["controller"], "expires_at": round(now + term, 1)}
+        until = round(now + term, 1)
+        if held and held["id"] == run["id"]:
+            until = max(until, held["expires_at"])
+        entry = {"id": run["id"], "controller": run["controller"], "expires_at": until}
         write_atomic(paths.lease, (json.dumps(entry) + "\n").encode())
 
 
 def release(name: str, run: Mapping[str, Any]) -> None:
     """Give the lease back, if this run holds it."""
     path = layout.Instance(name).lease
-    held = read_json(path)
-    if held and held["id"] == run["id"]:
-        with contextlib.suppress(FileNotFoundError):
+    if not os.path.exists(path):
+        return
+    with locked(name):
+        held = read_json(path)
+        if held and held["id"] == run["id"]:
             os.unlink(path)
+
+
+class Renewed:
+    """The lease on an instance for as long as a module works: a load of some hundred gigabytes outlasts any term.
+
+    Only one that this run holds is renewed; a module that is called by hand takes none.
+    """
+
+    def __init__(self, name: str, run: Mapping[str, Any] | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._run, self._clock = name, run, clock
+        self._next = 0.0
+
+    def tick(self) -> None:
+        """Renew it every now and then; to be called often."""
+        if self._clock() >= self._next:
+            self._next = self._clock() + TERM / 4
+            self.renew()
+
+    def renew(self, term: float = TERM) -> None:
+        """Renew it now; it never gets shorter by that."""
+        path = layout.Instance(self._name).lease
+        if self._run is None or not os.path.exists(path):
+            return
+        # a full disk is no reason to give up a server that comes up: then the lease ends with its term
+        with contextlib.suppress(OSError), locked(self._name):
+            held = read_json(path)
+            until = round(time.time() + term, 1)
+            if held and held["id"] == self._run["id"] and held["expires_at"] < until:
+                write_atomic(path, (json.dumps({**held, "expires_at": until}) + "\n").encode())
 
 
 @contextlib.contextmanager

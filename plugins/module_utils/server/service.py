@@ -30,8 +30,8 @@ from . import (
 from .render import STOP_MARGIN
 from .resource import ABSENT, RESTARTED, STARTED, STOPPED, Look
 
-RESTORED, CLAIMED = "restored", "claimed"
-STATES = (STARTED, STOPPED, RESTARTED, RESTORED, CLAIMED, ABSENT)
+RESTORED, CLAIMED, RELEASED = "restored", "claimed", "released"
+STATES = (STARTED, STOPPED, RESTARTED, RESTORED, CLAIMED, RELEASED, ABSENT)
 # imported so that it travels with the module: a build's interpreter runs it
 WORKER = options_worker.__name__
 
@@ -46,17 +46,22 @@ def run(
     holder: Mapping[str, Any],
     check_mode: bool,
     reject: Mapping[str, int] | None = None,
+    term: int = lease.TERM,
 ) -> tuple[Plan, list[dict[str, Any]]]:
     """Bring each instance to ``state``: the plan, and what is known of each afterwards.
 
-    ``holder`` is the run for which the lease on each instance is taken. ``reject`` names activations that a restore
-    must not keep although they served. Nothing is launched before all are planned. Once one instance is touched, all
-    are brought as far as they come: one that fails leaves no other half done.
+    ``holder`` is the run for which the lease on each instance is taken, for ``term`` seconds and a drain. ``reject``
+    names activations that a restore must not keep although they served. Nothing is launched before all are planned.
+    Once one instance is touched, all are brought as far as they come: one that fails leaves no other half done.
 
     :raises InferopsError: for a wrong description, a build that is not there, a server that is not ours on the port,
         a lease of another run, a unit that does not start or stop. All instances that failed are named, and
         ``servers`` in the result are those that did not.
     """
+    if state == RELEASED:
+        for name in [] if check_mode else [instance["name"] for instance in instances]:
+            lease.release(name, holder)
+        return Plan(), []
     spec.validate(instances)
     launching = state in (STARTED, RESTARTED)
     units = systemd.show(runner, [resource.unit_name(instance["name"]) for instance in instances])
@@ -79,7 +84,7 @@ def run(
     for look, changes in planned:
         try:
             if (changes.changed or state == CLAIMED) and not check_mode:
-                lease.take(look.instance["name"], holder, lease.TERM + look.instance["drain_timeout"])
+                lease.take(look.instance["name"], holder, term + look.instance["drain_timeout"])
             if changes.changed and not check_mode:
                 _apply(runner, look, changes, state, enabled, holder, reject or {})
             results.append(_result(runner, look, changes, check_mode))
