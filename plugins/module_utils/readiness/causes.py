@@ -14,9 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from . import milestones as ms
+from . import ranks
 from .exceptions import EXCEPTIONS
 from .lines import Piece
-from .signature import GENERIC, Signature
+from .signature import GENERIC, WRAPPER, Signature
 from .story import Hit, Story
 from .tracebacks import Raised
 
@@ -29,6 +30,8 @@ PEER = 3
 _UNKNOWN = 10
 # A communication error may be the first that is printed and still be another rank's fault.
 _GIVES_WAY = frozenset({"nccl_error", "dist_timeout"})
+# What is said of the ranks, as against a connection of any kind.
+_OF_RANKS = re.compile(r"\brank|closed by peer|ncclRemote", re.IGNORECASE)
 _DEATHS = frozenset({"child_exit", "rank_dead", "child_sigkill"})
 _SIGKILL = -9
 # Code that runs before a server's arguments are printed, and only after that.
@@ -40,6 +43,11 @@ _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
 # less free memory than its peers a rank must have begun with for that.
 _FOREIGN_SHARE = 0.05
 _LESS_THAN_PEERS = 0.8
+# What a class is for, in its name; and what a draft's class or module has in its own.
+_PURPOSE = re.compile(r"(?<=[a-z0-9])(?:For(?:CausalLM|ConditionalGeneration)?|LM|Model)")
+_DRAFTS = re.compile(r"(?i)eagle3|eagle|mtp|nextn")
+# How Python says where a file cannot be parsed.
+_DAMAGED = re.compile(r"\(\w+\.py, line \d+\)$")
 # deepseek_v2 serves DeepseekV3; qwen does not serve Qwen4.
 _ALIKE = 0.8
 
@@ -68,7 +76,7 @@ def find(story: Story, oom_kills: int | None = None) -> Cause | None:
     best = _root(accusations) or _of_main(story, accusations) or _death(accusations) or _first(accusations, PEER)
     if best is None:
         return None
-    best = _explained(story, best)
+    best = _of_label(story, _explained(story, best))
     settle = _SETTLERS.get(best.category)
     return _placed(story, settle(story, best, oom_kills) if settle else best)
 
@@ -82,17 +90,29 @@ def decisive(story: Story) -> bool:
 
 # -- which one -----------------------------------------------------------------------------------------------------
 def _root(accusations: list[Cause]) -> Cause | None:
+    """The earliest of those that no other one explains."""
     roots = [cause for cause in accusations if cause.told == ROOT]
-    return _earliest([cause for cause in roots if cause.category not in _GIVES_WAY] or roots)
+    return min(roots, key=lambda cause: (_explicable(cause), cause.piece.number), default=None)
+
+
+def _explicable(cause: Cause) -> int:
+    """How well another cause would explain this one: an abort says least, of an exception in C++ that nobody caught."""
+    if cause.category == "child_crashed" and cause.priority <= WRAPPER:
+        return 2
+    return 1 if cause.category in _GIVES_WAY else 0
 
 
 def _of_main(story: Story, accusations: list[Cause]) -> Cause | None:
-    """The last exception outside of SGLang's managers, unless a signal ended a child: then it is a consequence."""
+    """The last exception outside of SGLang's managers, unless a signal ended a child: then it is a consequence.
+
+    Where several processes end by the same one, the first of them.
+    """
     if any(cause.told == DEATH and int(cause.facts.get("code", "0")) < 0 for cause in accusations):
         return None
     since = story.ready.number if story.ready else 0
     mains = [cause for cause in accusations if cause.told == MAIN and cause.piece.number > since]
-    return max(mains, key=lambda cause: cause.piece.number, default=None)
+    last = max(mains, key=lambda cause: cause.piece.number, default=None)
+    return _earliest([cause for cause in mains if last is not None and cause.piece.message == last.piece.message])
 
 
 def _death(accusations: list[Cause]) -> Cause | None:
@@ -124,7 +144,7 @@ def _accusations(story: Story) -> list[Cause]:
 
 def _survived(story: Story, raised: Raised) -> bool:
     """Known to be harmless; or caught and logged by somebody, and the start went on."""
-    return raised.harmless or (raised.caught and raised.opened.number < story.moved)
+    return raised.harmless or (raised.caught and not raised.uncaught and raised.opened.number < story.moved)
 
 
 def _stand_in(story: Story) -> list[Cause]:
@@ -209,7 +229,7 @@ def _told(raised: Raised, signature: Signature, peer: bool) -> int:
 
 
 def _phase(raised: Raised) -> str:
-    return ms.ARGS if raised.phase == ms.IMPORT and "prepare_server_args" in raised.through else raised.phase
+    return ms.ARGS if raised.phase == ms.IMPORT and "in prepare_server_args" in raised.through else raised.phase
 
 
 def _warming(raised: Raised) -> bool:
@@ -222,6 +242,11 @@ def _explained(story: Story, cause: Cause) -> Cause:
         if cause.category in explained and hit.piece.number < cause.piece.number:
             return replace(_of_hit(hit), told=cause.told, phase=cause.phase, rank=cause.rank, block=cause.block)
     return cause
+
+
+def _of_label(story: Story, cause: Cause) -> Cause:
+    """With the name that SGLang gives the rank, where torch has said its number."""
+    return replace(cause, rank=story.label(cause.rank))
 
 
 def _placed(story: Story, cause: Cause) -> Cause:
@@ -250,7 +275,12 @@ def _rank_named(story: Story, cause: Cause) -> str:
     number = cause.facts.get("rank") or (re.search(r"scheduler_(\d+)", cause.facts.get("who", "")) or [None, None])[1]
     if number is None:
         return cause.rank
-    return next((rank for rank in story.ranks if re.search(rf"\bTP{number}\b", rank)), cause.rank)
+    return ranks.started(int(number), story.ranks, story.arguments) or cause.rank
+
+
+def _settle_peer(story: Story, cause: Cause, dummy: int | None) -> Cause:
+    """Nobody has said what happened to the other one."""
+    return replace(cause, category="dist_timeout" if _OF_RANKS.search(cause.piece.message) else "unknown")
 
 
 def _settle_oom(story: Story, cause: Cause, dummy: int | None) -> Cause:
@@ -277,9 +307,8 @@ def _settle_architecture(story: Story, cause: Cause, dummy: int | None) -> Cause
 
 def _broken_module(story: Story, architectures: str) -> Piece | None:
     """The line about the module whose name is nearest to one of the architectures (``KimiK25ForCausalLM``)."""
-    wanted = [
-        _letters(re.split(r"(?<=[a-z0-9])(?:For|LM|Model)", name)[0]) for name in re.findall(r"\w+", architectures)
-    ]
+    names = re.findall(r"\w+", architectures)
+    wanted = [_letters(stem) for name in names for stem in (_PURPOSE.split(name)[0], _PURPOSE.sub("", name))]
     best, score = None, _ALIKE
     for piece, module, dummy in story.ignored:
         name = _letters(module.rsplit(".", 1)[-1])
@@ -287,7 +316,14 @@ def _broken_module(story: Story, architectures: str) -> Piece | None:
             share = _common(name, stem) / max(len(name), len(stem), 1)
             if share > score:
                 best, score = piece, share
-    return best
+    return best or _damaged_draft(story, architectures)
+
+
+def _damaged_draft(story: Story, architectures: str) -> Piece | None:
+    """The line about a draft's module that is no Python any more; its class need not be named as the module is."""
+    kinds = {kind.lower() for kind in _DRAFTS.findall(architectures)}
+    damaged = (piece for piece, module, why in story.ignored if _DAMAGED.search(why) and _DRAFTS.findall(module))
+    return next((piece for piece in damaged if kinds & set(_DRAFTS.findall(piece.message.lower()))), None)
 
 
 def _settle_draft_path(story: Story, cause: Cause, dummy: int | None) -> Cause:
@@ -312,6 +348,7 @@ def _common(one: str, other: str) -> int:
 
 _SETTLERS: dict[str, Callable[[Story, Cause, int | None], Cause]] = {
     "child_exit": _settle_exit,
+    "peer": _settle_peer,
     "rank_dead": _settle_exit,
     "child_sigkill": _settle_exit,
     "cuda_oom": _settle_oom,

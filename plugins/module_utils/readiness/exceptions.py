@@ -16,13 +16,29 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("dev_shm_full", r"Error while creating shared memory segment (?P<path>/dev/shm/\S+)", EXACT),
     _s("dev_shm_full", r"No space left on device.*(?:/dev/shm|shared memory)|/dev/shm\S*.*No space left", EXACT),
     _s("dev_shm_full", r"unable to (?:open|write to|allocate) (?:file|shared memory).*(?:/torch_|/dev/shm)", SPECIFIC),
+    _s("dev_shm_full", r"No space left on device.*'/(?:psm_|sem\.)", EXACT),
+    _s("dev_shm_full", r"No space left on device", EXACT, frames=r"multiprocessing/shared_memory\.py"),
     _s("disk_full", r"No space left on device", SPECIFIC),
     _s("host_memory_exhausted", r"\[Errno 12\]|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough)", SPECIFIC),
+    _s("host_memory_exhausted", r"unable to (?:mmap|allocate).*Cannot allocate memory", SPECIFIC),
+    _s(
+        "host_memory_exhausted",
+        r"Not enough host memory",
+        SPECIFIC,
+        source=("Not enough host memory available. Requesting ",),
+    ),
     _s("too_many_open_files", r"\[Errno 24\]|Too many open files", SPECIFIC),
     _s("storage_failed", r"\[Errno (?:116|5)\]|Stale file handle|Input/output error", SPECIFIC),
     _s("permission_denied", r"^PermissionError: (?!.*(?:bind|address))", NORMAL),
     _s("cuda_oom", r"CUDA out of memory|HIP out of memory", SPECIFIC),
-    _s("cuda_oom", r"CUDA error: out of memory|Cuda failure 2 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED", SPECIFIC),
+    _s("cuda_oom", r"(?:CUDA|Cuda|cuda)[^\n]{0,40}\bout of memory\b|CUBLAS_STATUS_ALLOC_FAILED", SPECIFIC),
+    _s("cuda_oom", r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation", SPECIFIC),
+    _s(
+        "cuda_oom_foreign_process",
+        r"The memory capacity is unbalanced\. Some GPUs may be occupied by other processes",
+        EXACT,
+        source=("The memory capacity is unbalanced. Some GPUs may be occupied by other processes. ",),
+    ),
     _s("cuda_oom", r"Capture \S+ ?(?i:cuda graph) failed: .*out of memory", SPECIFIC),
     _s(
         "kv_budget_too_small",
@@ -38,18 +54,27 @@ EXCEPTIONS: tuple[Signature, ...] = (
         since="0.5.14",
     ),
     _s("kv_budget_too_small", r"increase --mem-fraction-static|Raise --mem-fraction-static", SPECIFIC),
+    _s(
+        "kv_budget_too_small",
+        r"Memory pool size is too small|max_running_request is zero",
+        SPECIFIC,
+        source=("Memory pool size is too small", "max_running_request is zero"),
+    ),
     # -- CUDA
     _s("no_kernel_image", r"no kernel image is available for execution on the device", EXACT),
+    _s("no_kernel_image", r"device kernel image is invalid|CUDA_ERROR_NO_BINARY_FOR_GPU", SPECIFIC),
+    _s("driver_too_old", r"the provided PTX was compiled with an unsupported toolchain", EXACT),
     _s("illegal_memory_access", r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS", SPECIFIC),
     _s("driver_too_old", r"NVIDIA driver on your system is too old|CUDA driver version is insufficient", EXACT),
-    _s("driver_library_mismatch", r"Driver/library version mismatch", EXACT),
-    _s("cuda_not_initialized", r"Error 802: system not yet initialized|CUDA initialization error|Error 803", SPECIFIC),
+    _s("driver_library_mismatch", r"Driver/library version mismatch|Error 803: system has unsupported", EXACT),
+    _s("cuda_not_initialized", r"Error 802: system not yet initialized|CUDA initialization error", SPECIFIC),
     _s("no_gpu_driver_for_triton", r"\b0 active drivers \(\[\]\)", SPECIFIC),
     _s(
         "no_accelerator",
         r"No accelerator \(|No supported accelerator|Found no NVIDIA driver|No CUDA GPUs are available|"
-        r"no CUDA-capable device is detected|Invalid device id|invalid device ordinal",
-        source=("No accelerator (",),
+        r"no CUDA-capable device is detected|Invalid device id|invalid device ordinal|No CUDA devices found|"
+        r"nvidia-smi not found|couldn't communicate with the NVIDIA driver",
+        source=("No accelerator (", "nvidia-smi not found"),
     ),
     _s("cuda_error", r"CUDA error: (?P<error>[^\n]+)|Cuda failure \d+|CUBLAS_STATUS_\w+|CUDNN_STATUS_\w+", GENERIC),
     # -- the environment's packages
@@ -66,7 +91,8 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s(
         "flashinfer_jit_no_nvcc",
         r"Could not find nvcc|nvcc: (?:command )?not found|No such file or directory: '\S*nvcc'|"
-        r"CUDA_HOME environment variable is not set|Could not find CUDA installation|nvcc.*No such file or directory",
+        r"CUDA_HOME environment variable is not set|(?i:could not find CUDA installation|cannot find nvcc)|"
+        r"nvcc.*No such file or directory",
         EXACT,
     ),
     _s(
@@ -81,6 +107,12 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("source_syntax_error", r"^(?:SyntaxError|IndentationError|TabError): ", SPECIFIC),
     _s("system_library_too_old", r"version `(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found", EXACT),
     _s("python_module_missing", r"^ModuleNotFoundError: No module named '(?P<module>[^']+)'", NORMAL),
+    _s(
+        "python_module_missing",
+        r"^ImportError: (?:.*(?:[Pp]lease install|[Ii]nstall (?:it|\S+) (?:with|via|from|by)|is not installed|"
+        r"requires? the .* package)|.* is required\b)",
+        NORMAL,
+    ),
     _s("import_error", r"^ImportError: ", GENERIC),
     _s("symm_mem_capability_missing", r"^KeyError: \(?'?\d+", EXACT, frames=r"torch_symm_mem"),
     # -- the model
@@ -96,6 +128,14 @@ EXCEPTIONS: tuple[Signature, ...] = (
         SPECIFIC,
         source=("Cannot find any model weights with",),
     ),
+    _s(
+        "weights_missing",
+        r"references \d+ shard file\(s\) missing",
+        SPECIFIC,
+        source=(" shard file(s) missing ",),
+        since="0.5.17",
+    ),
+    _s("weights_missing", r"No model weights found in|Could not find checkpoint files", SPECIFIC),
     _s(
         "weights_missing",
         r"(?:No such file or directory|does not exist|not found).*\.(?:safetensors|bin|pt|gguf)\b|"
@@ -128,6 +168,13 @@ EXCEPTIONS: tuple[Signature, ...] = (
         r"(?:ConnectError|ConnectTimeout|ConnectionError|ReadTimeout).*(?:huggingface|modelscope|name resolution)",
         NORMAL,
     ),
+    _s(
+        "model_hub_unreachable",
+        r"Max retries exceeded|^\S*(?:ConnectError|ConnectTimeout|ConnectionError|ReadTimeout|ProxyError|SSLError)\b|"
+        r"Name or service not known|name resolution|Network is unreachable|timed out",
+        NORMAL,
+        frames=r"huggingface_hub/|modelscope/|transformers/utils/hub\.py",
+    ),
     _s("trust_remote_code_needed", r"trust_remote_code=True", SPECIFIC - 5),
     _s(
         "model_config_broken",
@@ -151,14 +198,18 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "parallel_size_unfit",
-        r"must be divisible by (?:tensor|the tensor|tp|attn_tp|attention tp)[ _]|"
-        r"^AssertionError: \d+ is not divisible by \d+",
+        r"must be divisible by (?:the )?(?:tensor|tp|ep|pp|dp|cp|attn|attention|moe|decode_context|--tp)[ _-]|"
+        r"^AssertionError: \d+ is not divisible by \d+|world_size \(\d+\) is not equal to tensor_model_parallel_size|"
+        r"please make sure \(.*moe_tp_size",
         NORMAL,
+        source=("must be divisible by ep_size", "please make sure ("),
     ),
     _s(
         "quantization_unfit",
-        r"(?:Unknown|Invalid|Unsupported) quantization method|Quantization method .* does not match",
+        r"(?:Unknown|Invalid|Unsupported) quantization method|Quantization method .* does not match|"
+        r"[Tt]he quantization method .* is not supported|is not supported for quantization method",
         NORMAL,
+        source=("is not supported for the current ",),
     ),
     _s("kernel_out_of_resources", r"out of resource: shared memory", SPECIFIC),
     # -- speculation
@@ -180,13 +231,14 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "weights_shape_mismatch",
-        r"Attempted to load weight \(torch\.Size|size mismatch for|The size of tensor a .* must match",
-        NORMAL,
+        r"Attempted to load weight \(torch\.Size|size mismatch for|The size of tensor a .* must match|"
+        r"loaded_weight\.shape",
+        NORMAL - 5,
         frames=r"load_weights|weight_loader",
     ),
     _s(
         "eagle3_draft_shape_mismatch",
-        r"shape|size of tensor|size mismatch",
+        r"shape|size of tensor|size mismatch|^AssertionError:?$",
         NORMAL,
         frames=r"models/\w*eagle\w*\.py.*load_weights",
     ),
@@ -207,6 +259,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         r"'(?P<class>\w+)' object has no attribute '(?P<attribute>hot_token_id|set_embed|set_embed_and_head)'",
         SPECIFIC,
     ),
+    _s("spec_draft_path_missing", r"requires (?:setting )?--speculative-draft-model-path", SPECIFIC),
     _s(
         "target_model_lacks_eagle3_hooks",
         r"'(?P<class>\w+)' object has no attribute "
@@ -214,6 +267,22 @@ EXCEPTIONS: tuple[Signature, ...] = (
         SPECIFIC,
         frames=r"layers_to_capture|embed_and_head|get_embed|" + _DRAFT,
         phase="target_eagle3_hook",
+    ),
+    _s(
+        "target_model_lacks_eagle3_hooks",
+        r"(?P<class>\w+) does not implement set_eagle3_layers_to_capture",
+        SPECIFIC,
+        phase="target_eagle3_hook",
+        source=("set_eagle3_layers_to_capture, which EAGLE3 ",),
+        since="0.5.23",
+    ),
+    _s(
+        "target_model_lacks_eagle3_hooks",
+        r"does not support EAGLE3 speculative decoding",
+        SPECIFIC,
+        phase="target_eagle3_hook",
+        source=("does not support EAGLE3 speculative decoding",),
+        since="0.5.10",
     ),
     _s(
         "spec_flags_incomplete",
@@ -239,6 +308,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         SPECIFIC,
         source=("topk = 1 for speculative decoding",),
     ),
+    _s("spec_options_conflict", r"EAGLE3 is not supported for this draft architecture", SPECIFIC),
     _s(
         "eagle3_draft_attention_backend",
         r"(?P<backend>\w+) backend can only be used with (?:non-)?MLA models",
@@ -249,14 +319,24 @@ EXCEPTIONS: tuple[Signature, ...] = (
         source=("can only be used with MLA models.",),
     ),
     _s(
+        "eagle3_draft_attention_backend",
+        r"(?P<backend>\w+) backend requires MLA model|"
+        r"EAGLE is not supported in (?:decode )?attention backend (?P<backend2>\w+)",
+        EXACT,
+        frames=_DRAFT,
+        phase="draft_attention_backend",
+        source=(" backend requires MLA model (use_mla_backend=True).", "EAGLE is not supported in attention backend "),
+    ),
+    _s(
         "attention_backend_unfit",
         r"backend can only be used with|Invalid attention backend|attention backend.*(?:not supported|requires)|"
-        r"Backend requires SM",
+        r"Backend requires SM|[Oo]ne of the attention backends in|"
+        r"(?:not supported in|not support|only supported) .*attention backends?|only supported backends on",
         NORMAL,
     ),
     # -- distributed
     _s("dist_port_in_use", r"EADDRINUSE|address already in use", SPECIFIC, frames=r"init_process_group|TCPStore|store"),
-    _s("dist_port_in_use", r"EADDRINUSE|ZMQError: Address already in use", SPECIFIC),
+    _s("dist_port_in_use", r"EADDRINUSE|ZMQError: Address already in use|_port \d+ is already in use", SPECIFIC),
     _s(
         "dist_port_in_use",
         r"at \d+ is not available in \d+ seconds",
@@ -280,6 +360,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s("warmup_failed", r".", WRAPPER, header=r"warmup", source=("Initialization failed. warmup error:",)),
     _s("detokenizer_died", r".", WRAPPER + 1, header=r"Detokenizer", source=("DetokenizerManager hit an exception",)),
+    _s("unknown_option", r"--model-path is required", SPECIFIC, source=("--model-path is required. ",)),
     # -- what one process says about another's death
     _s(
         "child_exit",
@@ -291,7 +372,8 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s(
         "peer",
         r"could finish the model loading, but there are other ranks|monitoredBarrier|faulty rank|"
-        r"Connection closed by peer|Connection reset by peer|Broken pipe|^EOFError|Connection refused|"
+        r"Connection closed by peer|Connection reset by peer|Broken pipe|^EOFError:?$|Connection refused|"
+        r"Initialization failed\. Please see the error messages above|"
         r"ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
         SECONDARY,
         source=("could finish the model loading, but there are other ranks",),

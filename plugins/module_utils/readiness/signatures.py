@@ -62,11 +62,23 @@ LINES: tuple[Signature, ...] = (
         until="0.5.9",
     ),
     _s("python_module_missing", r"^\S*python[\d.]*: (?:Error while finding module|No module named)", EXACT),
-    _s("child_crashed", r"^Fatal Python error: |Segfault encountered|^(?:Segmentation fault|Bus error)", NORMAL),
+    _s(
+        "child_crashed",
+        r"^Fatal Python error: (?!Aborted)|Segfault encountered|^(?:Segmentation fault|Bus error)",
+        NORMAL,
+    ),
+    _s("child_crashed", r"^Fatal Python error: Aborted|^ *what\(\): ", WRAPPER),
     _s("illegal_memory_access", r"what\(\):.*an illegal memory access|\] .*terminated with exception: .*illegal mem"),
     _s("cuda_error", r"what\(\):.*CUDA error|terminated with exception: CUDA error", GENERIC),
     _s("dist_timeout", r"Watchdog caught collective operation timeout", GENERIC),
-    _s("child_sigkill", r"^Killed$", WRAPPER),
+    _s("child_sigkill", r"^Killed$|: line \d+: +\d+ Killed\b", WRAPPER),
+    # systemd's and the kernel's own words, where they are collected into the same log
+    _s(
+        "child_sigkill_host_oom",
+        r"A process of this unit has been killed by the OOM killer|Failed with result 'oom-kill'|"
+        r"[Oo]ut of memory: Killed process \d+ \((?:sglang|python)",
+        EXACT,
+    ),
     # as a rule a traceback follows, and is taken apart as one
     _s("unknown", r"\w+ hit an exception: (?!Traceback)\S", WRAPPER, source=("Scheduler hit an exception: ",)),
     _s("no_kernel_image", r"failed with error code no kernel image is available", SPECIFIC),
@@ -79,11 +91,11 @@ EXPLANATIONS: tuple[tuple[Signature, frozenset[str]], ...] = (
         frozenset({"no_accelerator", "cuda_not_initialized", "cuda_error", "no_gpu_driver_for_triton", "unknown"}),
     ),
     (
-        _s("driver_library_mismatch", r"Driver/library version mismatch"),
+        _s("driver_library_mismatch", r"Driver/library version mismatch|CUDA initialization: .*Error 803"),
         frozenset({"no_accelerator", "cuda_not_initialized", "no_gpu_driver_for_triton", "unknown"}),
     ),
     (
-        _s("cuda_not_initialized", r"CUDA initialization: .*Error 80[23]|Error 802: system not yet initialized"),
+        _s("cuda_not_initialized", r"CUDA initialization: .*Error 802|Error 802: system not yet initialized"),
         frozenset({"no_accelerator", "no_gpu_driver_for_triton", "unknown"}),
     ),
     (
@@ -95,7 +107,7 @@ EXPLANATIONS: tuple[tuple[Signature, frozenset[str]], ...] = (
         frozenset({"jit_build_failed", "unknown"}),
     ),
     (
-        _s("dev_shm_full", r"Error while creating shared memory segment /dev/shm/"),
+        _s("dev_shm_full", r"(?:Error while creating shared memory segment|failed to extend) /dev/shm/"),
         frozenset({"nccl_error", "child_exit", "child_sigkill", "unknown"}),
     ),
 )
@@ -111,8 +123,11 @@ ENDED = re.compile(
     r"Received sigquit|SIGQUIT received|SIGTERM received|kill_process_tree called|Gracefully exiting|"
     r"INFO: +Finished server process|Scheduler hit an exception"
 )
-# An answer that only a living scheduler can give.
-ANSWERED = re.compile(r'INFO: +\S+ - "(?:GET /health(?:_generate)?|POST /\S+) HTTP/[\d.]+" 200')
+# An answer that only a living scheduler can give (a stream is answered with 200 before there is anything in it).
+ANSWERED = re.compile(r'INFO: +\S+ - "GET /health(?:_generate)? HTTP/[\d.]+" 200')
+# A request that is logged, with its text as it was sent.
+REQUEST = re.compile(r"(?:Receive|Finish)(?: OpenAI)?: obj=")
+REQUEST_ENDS = (")", "}")
 PENDING = re.compile(r"#pending-token: (?P<tokens>\d+)")
 # Where nothing is recognised, the last line that complains is the best there is.
 COMPLAINT = re.compile(
@@ -140,6 +155,8 @@ DRAFT_OVERRIDDEN = re.compile(
 
 # SGLang's own texts among the above, for the test that looks for them in every release.
 OTHER_SOURCES = (
+    "Receive: obj=",
+    "Finish: obj=",
     "Received sigquit from a child process",
     "SIGQUIT received.",
     "SIGTERM received.",

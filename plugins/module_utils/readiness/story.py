@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from . import milestones as ms
 from . import signatures as sig
 from .lines import Bar, Piece, Splitter, progress_bar, torch_stamp
+from .ranks import of_world
 from .signature import Signature
 from .tracebacks import Raised, Tracebacks
 
@@ -31,6 +32,7 @@ _ARGUMENTS = {
         "speculative_draft_model_path",
     )
 }
+_TORCH_RANK = re.compile(r"rank(\d+)")
 _RECENT = 400
 
 
@@ -93,6 +95,12 @@ class Story:
         self._phase: dict[str, str] = {}
         self._bar_began: float | None = None
         self._beat = ""
+        self._quoting = False
+
+    @property
+    def unfinished(self) -> Raised | None:
+        """An exception that ends a process, as far as it has been written: its own line is missing."""
+        return self._tracebacks.unfinished
 
     @property
     def raised(self) -> list[Raised]:
@@ -103,6 +111,7 @@ class Story:
 
         After the weights only the first rank tells where it is: the others are there too.
         """
+        rank = self.label(rank)
         own = self._phase.get(rank) or self._phase.get("") or self.phase
         if rank and ms.PHASES.index(own) >= ms.PHASES.index(ms.KV_POOL):
             return max(own, self.phase, key=ms.PHASES.index)
@@ -117,8 +126,20 @@ class Story:
             return main
         return self._phase[max(ranks, key=lambda rank: len(self.ranks[rank]))]
 
+    def label(self, rank: str) -> str:
+        """SGLang's name of a rank, where torch has said its number (``rank3``)."""
+        number = _TORCH_RANK.fullmatch(rank)
+        return (of_world(int(number[1]), self.ranks, self.arguments) if number else "") or rank
+
+    def _phase_at(self, piece: Piece) -> str:
+        """The phase that a line was printed in; a line without a head may be anybody's."""
+        return self.phase_of(piece.rank) if piece.record or piece.rank else self.phase
+
     def take(self, piece: Piece) -> None:
         """The next piece, complete."""
+        if self._quoted(piece):
+            self._clock(piece)
+            return
         if piece.message:
             self.last = piece
             self.recent.append(piece)
@@ -135,6 +156,17 @@ class Story:
             return
         self._milestone(piece)
         self._remark(piece)
+
+    def _quoted(self, piece: Piece) -> bool:
+        """Whether it belongs to a request that was logged: users send what they like, line breaks included."""
+        if piece.record:
+            request = bool(sig.REQUEST.match(piece.message))
+            self._quoting = request and not piece.message.endswith(sig.REQUEST_ENDS)
+            return request
+        if not self._quoting or piece.rank:
+            return False
+        self._quoting = not piece.message.endswith(sig.REQUEST_ENDS)
+        return True
 
     def _clock(self, piece: Piece) -> None:
         stamp = piece.stamp
@@ -238,7 +270,7 @@ class Story:
             match = signature.pattern.search(message)
             if match:
                 facts = {key: value for key, value in match.groupdict().items() if value is not None}
-                self.hits.append(Hit(signature, piece, facts, self.phase_of(piece.rank)))
+                self.hits.append(Hit(signature, piece, facts, self._phase_at(piece)))
                 del self.hits[200:]
 
     def _note_ends(self, piece: Piece) -> None:

@@ -28,6 +28,7 @@ _HARMLESS = re.compile(
 )
 # The HTTP server logs what ends it.
 _SERVERS = re.compile(r"(?:ERROR|CRITICAL):")
+_OUTERMOST = re.compile(r"(?:launch_server|__main__)\.py\", line \d+, in <module>|\"<string>\"|<frozen runpy>")
 _LONGEST = 400
 _MOST = 100
 
@@ -56,6 +57,11 @@ class Raised:
     def through(self) -> str:
         return "\n".join(self.frames)
 
+    @property
+    def uncaught(self) -> bool:
+        """Whether it went through the whole of a program: whoever catches one sees the frames below his own only."""
+        return bool(self.frames) and bool(_OUTERMOST.search(self.frames[0]))
+
 
 class Tracebacks:
     """Collects exceptions from pieces, in order."""
@@ -66,6 +72,12 @@ class Tracebacks:
         self._last: Raised | None = None
         self._chain: Raised | None = None
         self._before = ""
+        self._told = False
+
+    @property
+    def unfinished(self) -> Raised | None:
+        """The first of those that end a process and whose own line has not come."""
+        return next((raised for raised in self._open if raised.fatal), None)
 
     def take(self, piece: Piece, phase: str, is_bar: bool) -> bool:
         """Look at one piece; true when it is part of a traceback."""
@@ -76,7 +88,7 @@ class Tracebacks:
         if piece.record or is_bar or (piece.rank and message.startswith("[")):
             if piece.record:
                 self._last = None
-                self._before = message
+                self._before, self._told = message, not _SERVERS.match(message)
             return False
         if _CHAINED.search(message):
             self._chain = self._last or self._chain
@@ -96,7 +108,9 @@ class Tracebacks:
             said = header.strip() or self._before
             raised = Raised(said, piece.rank, bool(owner), phase, piece)
             raised.harmless = bool(_HARMLESS.search(said)) and not owner
-            raised.caught = piece.record and bool(header.strip()) and not owner and not _SERVERS.match(header)
+            # in the record itself, or below it, as Python's logging puts it
+            told = bool(header.strip()) and not _SERVERS.match(header) if piece.record else self._told
+            raised.caught = told and not owner
         self._open.append(raised)
         self._last = None
 
@@ -119,7 +133,7 @@ class Tracebacks:
     def _continues(self, piece: Piece) -> bool:
         if self._last is None:
             if piece.message:
-                self._before = piece.message
+                self._before, self._told = piece.message, False
             return False
         if len(self._last.lines) < _LONGEST:
             self._last.lines.append(piece)

@@ -71,12 +71,13 @@ class Start:
 
 
 def check_state(text: str) -> str:
-    """The given unit state, if it is one.
+    """The given unit state, if it is one; a shell's 128 + N is told as the signal that it means.
 
     :raises InferopsError: otherwise.
     """
     if _STATES.fullmatch(text):
-        return text
+        code = int(text.partition("exit=")[2] or 0)
+        return f"dead:signal={signal_name(code - 128)}" if code > 128 else text
     known = ("active", "activating:auto-restart", "dead:exit=1", "dead:signal=KILL")
     raise InferopsError(
         f"unit_state is {text!r}; wanted active, activating, activating:auto-restart, inactive, dead:exit=N or "

@@ -14,6 +14,7 @@ from . import milestones as ms
 from . import signatures as sig
 from .categories import CATEGORIES
 from .lines import Piece
+from .ranks import in_world
 from .story import Story
 
 READY = "ready"
@@ -143,11 +144,15 @@ def _nameless(story: Story, seen: Observation) -> State:
         category = "child_sigkill_host_oom"
     elif seen.dead_children and story.ready is not None and seen.outlives:
         category = "child_sigkill_zombie_service"
-    elif "signal=KILL" in ends or (seen.unit == "dead:signal=KILL" and story.sigquit is None):
+    elif story.unfinished is None and (
+        "signal=KILL" in ends or (seen.unit == "dead:signal=KILL" and story.sigquit is None)
+    ):
         category = "child_sigkill"
     elif ends:
         category = "child_crashed"
-    line = _complaint(story) if category == "unknown" else story.last
+    line = story.last
+    if category == "unknown":
+        line = story.unfinished.opened if story.unfinished is not None else _complaint(story)
     if seen.dead_children and story.unhealthy:
         line = story.unhealthy[0]
     findings = _findings(story)
@@ -156,7 +161,8 @@ def _nameless(story: Story, seen: Observation) -> State:
         findings += ("ended under a living main process: " + named,)
     hint = CATEGORIES[category].advice
     excerpt = tuple(piece.text[:400] for piece in story.recent[-20:])
-    return _state(story, FAILED, category, story.phase, line, "", hint, findings, excerpt)
+    rank = story.unfinished.rank if story.unfinished is not None and category == "unknown" else ""
+    return _state(story, FAILED, category, story.phase, line, rank, hint, findings, excerpt)
 
 
 def _complaint(story: Story) -> Piece | None:
@@ -250,7 +256,8 @@ def _absent(story: Story, ranks: Iterable[str]) -> str:
 def _unconnected(story: Story, here: dict[str, Any]) -> list[str]:
     if not story.connected:
         return []
-    return [rank for rank in here if (_tp(rank) is not None and _tp(rank) not in story.connected)]
+    numbers = {rank: in_world(rank, story.arguments) for rank in here}
+    return [rank for rank, number in numbers.items() if number is not None and number not in story.connected]
 
 
 def _tp(rank: str) -> int | None:

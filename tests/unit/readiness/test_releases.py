@@ -20,7 +20,8 @@ from writing import Log, minor
 def sources(release: str) -> str:
     """The Python sources of SGLang's runtime, in one text."""
     root = release_tree(release) / "sglang"
-    files = [*sorted((root / "srt").rglob("*.py")), *root.glob("*.py")]
+    files = [path for folder in ("srt", "cli") for path in sorted((root / folder).rglob("*.py"))]
+    files += root.glob("*.py")
     return "\n".join(path.read_text(errors="replace") for path in files)
 
 

@@ -48,7 +48,7 @@ def illegal_memory_access_that_cpp_reports_after_ready() -> Wanted:
         "illegal memory access was encountered",
         "Fatal Python error: Aborted",
     )
-    return Wanted(log, line, "illegal_memory_access", rank="rank1", phase="serving")
+    return Wanted(log, line, "illegal_memory_access", rank="TP1", phase="serving")
 
 
 @variant

@@ -144,7 +144,7 @@ def a_collective_that_a_rank_never_reached() -> Wanted:
         "[rank0]:[E1120 10:32:21.841211362 ProcessGroupNCCL.cpp:685] [Rank 0] Watchdog caught collective operation "
         "timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600010 milliseconds before."
     )
-    return Wanted(log, line, "dist_timeout", rank="rank0", phase="serving")
+    return Wanted(log, line, "dist_timeout", rank="TP0", phase="serving")
 
 
 @variant
