@@ -231,10 +231,10 @@ def _vocabulary_problems(facts: Facts, draft: Model) -> Iterator[Outcome]:
 def draft_context_length(facts: Facts) -> Result:
     draft = _known(facts)
     known = draft.context_length if draft is not None else None
-    serves = facts.options.get("context_length") or facts.target.context_length
+    serves = facts.number("context_length", 0) or facts.target.context_length
     if draft is None or known is None or serves is None:
         return None
-    if known >= int(serves):
+    if known >= serves:
         return passed(f"the draft knows {known} tokens, as many as are served ({serves})")
     said = (
         "" if any(draft.text.get(key) for key in models.CONTEXT_KEYS) else " (its configuration says nothing, so it is)"
@@ -251,7 +251,7 @@ def draft_context_length(facts: Facts) -> Result:
         f"the draft knows {known} tokens{said} and the target serves {serves}: {tail}",
         severity=WARNING if overridden else None,
         draft=known,
-        served=int(serves),
+        served=serves,
     )
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 from ..errors import nearest
@@ -15,9 +16,13 @@ from .facts import Facts, is_mla
 from .models import Model
 
 _GIB = 1 << 30
+#: Forms of weights that are read from safetensors files, or else from PyTorch's, in the model's own folder.
+_FORMATS = ("auto", "safetensors", "pt", "npcache", "layered", "bitsandbytes", "fastsafetensors", "flash_rl")
 
 
 def place(facts: Facts, model: Model, option: str) -> Outcome:
+    if model.kind in (models.FILE, models.REMOTE):
+        return deferred(f"{option} {model.path} is no folder of safetensors files: what it holds is not looked at")
     if model.kind == models.HUB:
         if facts.variable("HF_HUB_OFFLINE") or facts.variable("TRANSFORMERS_OFFLINE"):
             return failed(
@@ -27,11 +32,20 @@ def place(facts: Facts, model: Model, option: str) -> Outcome:
             )
         return deferred(f"{option} {model.path!r} is downloaded from the hub at the start: its files cannot be checked")
     if model.kind == models.MISSING:
+        found = (
+            f"a link to {os.readlink(model.path)}, which is not there" if os.path.islink(model.path) else "no folder"
+        )
         return failed(
-            f"{option} {model.path!r} is not a folder on this host: mount it, or correct the path", path=model.path
+            f"{option} {model.path!r} is {found} on this host: mount it, or correct the path", path=model.path
         )
     if model.config is None:
         return failed(f"{option}: {model.config_problem}", path=model.path)
+    if model.architecture is None:
+        return failed(
+            f"{model.path}/config.json has no list 'architectures' that names a class, and SGLang goes by its first "
+            "entry: take the configuration that belongs to the weights",
+            architectures=model.config.get("architectures"),
+        )
     return passed(f"{option} {model.path} holds {model.architecture}", architecture=model.architecture)
 
 
@@ -40,20 +54,23 @@ def model_path(facts: Facts) -> Result:
 
 
 def model_weights(facts: Facts) -> Result:
-    return _weights(facts.target)
+    return _weights(facts, facts.target, "load_format")
 
 
 def draft_weights(facts: Facts) -> Result:
-    return _weights(facts.draft) if facts.draft is not None else None
+    return _weights(facts, facts.draft, "speculative_draft_load_format") if facts.draft is not None else None
 
 
-def _weights(model: Model) -> Result:
+def _weights(facts: Facts, model: Model, option: str) -> Result:
     if model.kind != models.FOLDER:
         return None
-    if model.problems:
-        more = f" (and {len(model.problems) - 3} more)" if len(model.problems) > 3 else ""
-        return failed("; ".join(model.problems[:3]) + more, problems=model.problems[:50])
-    return passed(f"{len(model.sizes)} weight files are whole: {model.bytes / _GIB:.1f} GiB", bytes=model.bytes)
+    form = facts.options.get(option) or facts.options.get("load_format") or "auto"
+    if form not in _FORMATS:
+        return deferred(f"{option} is {form}: the files of {model.path} are not read as safetensors")
+    if model.weights.problems:
+        more = f" (and {len(model.weights.problems) - 3} more)" if len(model.weights.problems) > 3 else ""
+        return failed("; ".join(model.weights.problems[:3]) + more, problems=model.weights.problems[:50])
+    return passed(f"{len(model.weights.sizes)} weight files are whole: {model.bytes / _GIB:.1f} GiB", bytes=model.bytes)
 
 
 def model_class(facts: Facts) -> Result:
@@ -105,10 +122,10 @@ def draft_class(facts: Facts) -> Result:
 
 
 def context_length(facts: Facts) -> Result:
-    wanted, known = facts.options.get("context_length"), facts.target.context_length
-    if wanted is None or known is None:
+    wanted, known = facts.number("context_length", 0), facts.target.context_length
+    if not wanted or known is None:
         return None
-    if int(wanted) <= known:
+    if wanted <= known:
         return passed(f"the context of {wanted} tokens is within the model's {known}")
     overridden = facts.variable("SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN")
     return failed(
@@ -116,7 +133,7 @@ def context_length(facts: Facts) -> Result:
         + ("expect nonsense beyond that" if overridden else "SGLang refuses to start; lower it")
         + (" (SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN is set)" if overridden else ""),
         severity=WARNING if overridden else None,
-        context_length=int(wanted),
+        context_length=wanted,
         derived=known,
     )
 
@@ -149,12 +166,12 @@ def gpu_memory(facts: Facts) -> Result:
             "(tp_size, pp_size) or quantize it",
             **evidence,
         )
-    fraction = facts.options.get("mem_fraction_static")
+    fraction = facts.amount("mem_fraction_static")
     # before 0.5.14 the draft's weights were not counted against the fraction
     counted = weights + (0 if facts.before("0.5.14") else draft)
-    if fraction is not None and float(fraction) * total <= counted:
+    if fraction is not None and fraction * total <= counted:
         return failed(
-            f"{needs}, and mem_fraction_static={fraction} leaves {float(fraction) * total / _GIB:.1f} GiB for weights "
+            f"{needs}, and mem_fraction_static={fraction} leaves {fraction * total / _GIB:.1f} GiB for weights "
             f"and KV cache: it must be above {counted / total:.2f}",
             **evidence,
         )
@@ -187,12 +204,12 @@ def _measured(found: Measured) -> str:
 def _range(facts: Facts, total: int, low: float, needs: str) -> str:
     """What memory there is beside the weights, in words. The upper end is a rule of thumb, and said to be one."""
     high = 1 - (3 + 2 * facts.speculates) * _GIB / total
-    fraction = facts.options.get("mem_fraction_static")
+    fraction = facts.amount("mem_fraction_static")
     text = f"{needs} of {total / _GIB:.1f} GiB; mem_fraction_static can be between {low:.2f} and about {high:.2f}"
     text += " (graphs, activations and the verify step's logits take the rest)"
     per_token = kv_bytes(facts)
     if fraction is not None and per_token:
-        left = (float(fraction) - low) * total
+        left = (fraction - low) * total
         text += f"; {fraction} leaves {left / _GIB:.1f} GiB, about {int(left / per_token)} tokens of KV cache"
     if is_mla(facts.target):
         text += " (with latent attention every rank keeps all of it)"
@@ -217,7 +234,7 @@ def kv_bytes(facts: Facts) -> int | None:
 
 def host_memory(facts: Facts) -> Result:
     """A file is mapped while it is read; where memory is short, the kernel ends a rank without a word of SGLang's."""
-    largest = max(facts.target.sizes.values(), default=0)
+    largest = max(facts.target.weights.sizes.values(), default=0)
     if not facts.host.memory or not largest or not facts.on_gpu:
         return None
     needed = largest + facts.local_ranks * 2 * _GIB

@@ -14,6 +14,7 @@ from .models import Model
 
 #: What shapes the tree of drafts: given all three, or none.
 SHAPE_KEYS = ("num_steps", "eagle_topk", "num_draft_tokens")
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _TRUE = ("1", "true", "yes", "on", "y")
 
 
@@ -96,8 +97,12 @@ class Facts:
     def source(self, key: str) -> Any:
         return (self.sources or {}).get(key)
 
+    def amount(self, name: str) -> float | None:
+        """An option that is a number; ``None`` where it is not given, or no number (another check says so)."""
+        return amount(self.options.get(name))
+
     def number(self, name: str, default: int) -> int:
-        value = self.options.get(name)
+        value = self.amount(name)
         return default if value is None else int(value)
 
     def flag(self, name: str) -> bool:
@@ -142,6 +147,19 @@ class Facts:
     def before(self, release: str) -> bool:
         """Whether the instance's release is older; false where it is not known."""
         return self.release is not None and version(self.release) < version(release)
+
+
+def amount(value: Any) -> float | None:
+    """A value as a number, written as later releases take it, too (``32k``, ``1Mi``); ``None`` for what is none."""
+    import re
+
+    if isinstance(value, (bool, type(None))):
+        return None
+    match = re.fullmatch(r"\s*([+-]?[\d.]+)(k|M|G|T|Ki|Mi|Gi|Ti)?\s*", str(value))
+    try:
+        return float(match.group(1)) * _UNITS[match.group(2) or ""] if match else None
+    except ValueError:
+        return None
 
 
 def version(text: str) -> tuple[int, ...]:

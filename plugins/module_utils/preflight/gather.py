@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pwd
 import shutil
@@ -32,6 +33,8 @@ _FIELDS = {
     "data_parallel_size": "dp_size",
     "expert_parallel_size": "ep_size",
 }
+#: Options that the parser takes as any text, and that are read as a JSON object later.
+_JSON_OPTIONS = ("json_model_override_args", "model_loader_extra_config", "preferred_sampling_params")
 _PROGRAMS = ("nvcc", "ninja", "g++")
 
 
@@ -90,12 +93,20 @@ def described(instance: Mapping[str, Any], found: Environment | None) -> Facts:
         variables = render.plain_variables(instance, found)
     schema = found.schema if found is not None else None
     draft = speculative.get("draft_model_path") if speculates else None
+    given = by_destination(instance["args"], schema)
+    texts = {name: _json(given.get(name)) for name in _JSON_OPTIONS}
+    override = texts["json_model_override_args"] or {}
+    problems = [*problems, *(Problem(n, f"{n} is not a JSON object: {given[n]!r}") for n in texts if texts[n] is None)]
     return Facts(
         instance=dict(instance),
-        options=by_destination(instance["args"], schema),
+        options=given,
         variables=variables,
-        target=models.read(instance["model_path"], variables),
-        draft=models.read(draft, variables, names=True) if draft else None,
+        target=models.read(instance["model_path"], variables, revision=given.get("revision"), override=override),
+        draft=models.read(
+            draft, variables, True, revision=given.get("speculative_draft_model_revision"), override=override
+        )
+        if draft
+        else None,
         python=found.python if found is not None else None,
         release=found.release if found is not None else (instance.get("build") or {}).get("release"),
         cuda=found.cuda if found is not None else (instance.get("build") or {}).get("cuda"),
@@ -104,6 +115,16 @@ def described(instance: Mapping[str, Any], found: Environment | None) -> Facts:
         patches=[str(patch) for patch in instance.get("patches") or []],
         waiting_for=_environment_name(instance),
     )
+
+
+def _json(value: Any) -> dict[str, Any] | None:
+    """A mapping that may be written as JSON; ``None`` for anything else."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return None if value is not None and not isinstance(value, Mapping) else dict(value or {})
 
 
 def by_destination(args: Mapping[str, Any], schema: Mapping[str, Any] | None) -> dict[str, Any]:

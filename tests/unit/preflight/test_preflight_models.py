@@ -8,8 +8,10 @@ from pathlib import Path
 import model_folders
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.preflight import models
-from preflight_samples import facts, instance, named
+from preflight_samples import facts, instance, named, results
+from releases import release_tree
 
+pytestmark = pytest.mark.index
 TENSORS: model_folders.Shapes = {"a.weight": ("BF16", [64, 64]), "b.weight": ("BF16", [64])}
 
 
@@ -92,6 +94,63 @@ def test_an_index_that_is_no_index(sharded: Path) -> None:
     assert "no index" in problems(sharded)
 
 
+def test_files_that_count_themselves_are_all_there_without_an_index_too(tmp_path: Path) -> None:
+    parts: list[model_folders.Shapes] = [{f"layers.{n}.a": ("BF16", [64])} for n in range(4)]
+    folder = model_folders.folder(tmp_path / "model", model_folders.LLAMA, parts, index=False)
+    assert problems(folder) == ""
+    third(folder).unlink()
+    assert "lacks 1 of the 4 weight files that the names of the others count" in problems(folder)
+
+
+def test_a_file_that_is_a_link_to_nothing_is_named_with_where_it_leads(sharded: Path) -> None:
+    """An interrupted download leaves such."""
+    third(sharded).unlink()
+    third(sharded).symlink_to("../../blobs/gone")
+    assert f"{third(sharded)} cannot be read: No such file or directory (it is a link to ../../blobs/gone)" in problems(
+        sharded
+    )
+
+
+def test_a_draft_whose_header_is_damaged(tmp_path: Path) -> None:
+    draft = model_folders.draft(tmp_path / "d", 4096, 128256, 32000)
+    weights = draft / "model.safetensors"
+    raw = bytearray(weights.read_bytes()[:100])
+    raw[20:24] = b"\xff\xff\xff\xff"
+    with weights.open("r+b") as stream:
+        stream.write(raw)
+    assert "has a header that is no JSON" in models.read(str(draft), {}, names=True).weights.problems[0]
+
+
+@pytest.mark.parametrize("form", ["dummy", "sharded_state", "gguf", "remote"])
+def test_weights_in_another_form_are_not_looked_for(tmp_path: Path, form: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(model_folders.LLAMA))
+    assert "model_weights" not in named(facts(instance(model_path=str(tmp_path), args={"load_format": form}), None))
+    assert "model_weights" in named(facts(instance(model_path=str(tmp_path), args={"load_format": "pt"}), None))
+
+
+def test_what_a_path_can_lead_to(tmp_path: Path, sharded: Path) -> None:
+    def said(path: object) -> dict[str, object]:
+        return results(facts(instance(model_path=str(path)), None))["model_path"]
+
+    (tmp_path / "link").symlink_to(sharded)
+    (tmp_path / "broken").symlink_to(tmp_path / "gone")
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    (tmp_path / "notes").write_text("x")
+    assert said(tmp_path / "link")["ok"] and not said(tmp_path / "link")["deferred"]
+    for path in (tmp_path / "model.gguf", "s3://bucket/model", "Qwen/Qwen3-8B", "gpt2"):
+        assert said(path)["deferred"], path
+    assert f"is a link to {tmp_path / 'gone'}, which is not there" in str(said(tmp_path / "broken")["message"])
+    for path in (tmp_path / "notes", tmp_path / "none", "./models/kimi"):
+        assert not said(path)["ok"], path
+
+
+@pytest.mark.parametrize("names", [None, [], "LlamaForCausalLM", [1]])
+def test_a_configuration_that_names_no_class(sharded: Path, names: object) -> None:
+    (sharded / "config.json").write_text(json.dumps({**model_folders.LLAMA, "architectures": names}))
+    found = named(facts(instance(model_path=str(sharded)), None))["model_path"]
+    assert "no list 'architectures'" in found["message"]
+
+
 def test_a_folder_without_weights(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(model_folders.LLAMA))
     assert "holds no weights" in problems(tmp_path)
@@ -154,6 +213,28 @@ def test_a_context_longer_than_the_model_was_made_for(tmp_path: Path) -> None:
     warned = found(8192, SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN="1")
     assert warned is not None and warned["severity"] == "warning"
     assert found(4096) is None
+
+
+@pytest.mark.parametrize(
+    ("args", "release", "names"),
+    [
+        ({"context_length": "32Ki"}, "0.5.23", set()),
+        ({"context_length": "128k"}, "0.5.23", {"context_length"}),
+        ({"context_length": "32Ki"}, "0.5.9", {"options"}),
+        ({"context_length": "long"}, "0.5.9", {"options"}),
+        ({"mem_fraction_static": "half"}, "0.5.9", {"options"}),
+        ({"tp_size": "eight"}, "0.5.9", {"options"}),
+        ({"context_length": 65536, "json_model_override_args": '{"max_position_embeddings": 65536}'}, "0.5.9", set()),
+        ({"context_length": 65536, "json_model_override_args": {"max_position_embeddings": 65536}}, "0.5.23", set()),
+        ({"context_length": 65536, "json_model_override_args": "{"}, "0.5.9", {"options", "context_length"}),
+    ],
+)
+def test_numbers_as_the_release_reads_them_and_overrides_of_the_configuration(
+    tmp_path: Path, args: dict[str, object], release: str, names: set[str]
+) -> None:
+    target = model_folders.llama(tmp_path / "t", max_position_embeddings=32768)
+    found = named(facts(instance(model_path=str(target), args=args), release_tree(release), release))
+    assert set(found) - {"symmetric_memory"} == names
 
 
 def test_a_draft_that_was_cut_short(tmp_path: Path) -> None:

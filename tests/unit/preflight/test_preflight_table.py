@@ -62,3 +62,6 @@ def test_hub_name_offline(tmp_path: Path) -> None:
     (base / "refs").mkdir()
     (base / "refs" / "main").write_text("abc")
     assert models.read("meta-llama/Llama-3.1-8B", {"HF_HOME": str(tmp_path)}).architecture == "LlamaForCausalLM"
+    pinned = instance(model_path="meta-llama/Llama-3.1-8B", args={"revision": "abc"}, env={"HF_HOME": str(tmp_path)})
+    (base / "refs" / "main").unlink()
+    assert results(facts(pinned, None))["model_path"]["evidence"] == {"architecture": "LlamaForCausalLM"}
