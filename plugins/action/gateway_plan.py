@@ -9,7 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.plugin_utils import rollout
+from ansible_collections.inferops.sglang.plugins.plugin_utils import fleet, rollout
 
 
 class ActionModule(ActionBase):
@@ -18,7 +18,7 @@ class ActionModule(ActionBase):
         args = dict(self._task.args)
         hostvars = (task_vars or {})["hostvars"]
         try:
-            hosts = [rollout.described(name, hostvars[name], gateway=True) for name in args.get("hosts") or []]
+            hosts = [fleet.described(name, hostvars[name]) for name in args.get("hosts") or []]
         except InferopsError as error:
             raise AnsibleActionFail(error.message) from error
         # the first host of a replica alone is a worker

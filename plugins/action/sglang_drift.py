@@ -59,6 +59,7 @@ class ActionModule(ActionBase):
             silent=drift.with_state(report, drift.UNREACHABLE),
             failing=drift.with_state(report, drift.FAILED),
             correctable=drift.correctable(report),
+            open_keys=drift.open_keys(report),
             disturbing=drift.disturbing(report),
         )
         return result

@@ -12,7 +12,8 @@ version_added: "0.1.0"
 description:
   - Looks, on the gateway's host, at the list of workers and at the manifest that the gateway reads, and returns which
     servers are not there or get no requests.
-  - It changes nothing. M(inferops.sglang.gateway_worker) puts a server right.
+  - It changes nothing. M(inferops.sglang.gateway_worker) puts a server right; the playbook C(inferops.sglang.drift)
+    also the permissions of the gateway's keys.
 extends_documentation_fragment:
   - inferops.sglang.attributes.reader
 options:
@@ -56,7 +57,7 @@ plan:
   sample:
     - {resource: gateway, what: "worker http://gpu-01:30000", before: absent, after: present, consequence: none}
 noticed:
-  description: What differs and is never put right (a worker that no host describes, keys that others may read).
+  description: What differs and is never put right (a worker that no host describes, keys that are not there).
   returned: success
   type: list
   elements: dict

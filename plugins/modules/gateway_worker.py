@@ -37,7 +37,9 @@ options:
     type: float
     default: 300
   routable_timeout:
-    description: Seconds until a worker that is O(state=present) must have answered through the gateway.
+    description:
+      - Seconds until a worker that is O(state=present) must have answered through the gateway.
+      - With O(min_routable), seconds that enough others may take to be ready, and a gateway that restarts to say so.
     type: float
     default: 120
   min_routable:

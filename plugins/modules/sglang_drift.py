@@ -92,11 +92,17 @@ failing:
   returned: always
   sample: []
 correctable:
-  description: The hosts with something that can be put right.
+  description: The hosts with something that a rollout can put right. One that did not answer is none of them.
   type: list
   elements: str
   returned: always
   sample: [gpu-03]
+open_keys:
+  description: The gateways whose keys have other permissions than they should have.
+  type: list
+  elements: str
+  returned: always
+  sample: []
 disturbing:
   description: Whether putting right means the restart of a server anywhere.
   type: bool

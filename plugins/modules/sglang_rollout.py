@@ -29,19 +29,18 @@ options:
   hosts:
     description:
       - Hosts to roll, in order. With it, a plan is made.
-      - Their variables C(sglang_replica), C(sglang_instances) and C(sglang_worker_urls) are looked at.
+      - Their variables C(sglang_gateway) (the host of their gateway, or a list of several), C(sglang_replica),
+        C(sglang_instances), C(sglang_instances_override) and C(sglang_worker_urls) are looked at.
+      - Hosts that serve beside them (behind one of their gateways, or without one in the group C(sglang)) are left
+        alone and count as workers that stay.
     type: list
     elements: str
   only:
     description:
-      - Hosts that are changed; the others of O(hosts) are left alone and count as workers that stay. By default all are
-        changed. A rollout that is resumed knows its own.
+      - Hosts that are changed; the others of O(hosts) are left alone, too. By default all are changed.
+      - What a rollout was to leave alone, it leaves alone when it is resumed.
     type: list
     elements: str
-  gateway:
-    description: The gateway's host. Without one nothing is drained by a gateway.
-    type: str
-    default: ""
   wishes:
     description: How to go about it, see the guide on rollouts.
     type: dict
@@ -65,6 +64,16 @@ options:
     description: Results of M(inferops.sglang.sglang_bench), by instance, that later units are compared with.
     type: dict
     default: {}
+  was:
+    description:
+      - The numbers of the activations that are in force on this host before it is touched, by instance. Kept until they
+        are in force again or the unit is done, so that a rollout that was cut off knows what to put back.
+    type: dict
+    default: {}
+  replaced:
+    description: Results of M(inferops.sglang.sglang_bench), by instance, of what is to be replaced. Kept as O(was).
+    type: dict
+    default: {}
 author:
   - The inferops.sglang authors (@inferops)
 """
@@ -74,7 +83,6 @@ EXAMPLES = r"""
   inferops.sglang.sglang_rollout:
     path: "{{ lookup('ansible.builtin.env', 'PWD') }}/reports/rollout.json"
     hosts: "{{ groups['sglang'] }}"
-    gateway: gw-01
     wishes:
       canary: [gpu-03]
       batch: 25%
@@ -95,6 +103,11 @@ plan:
   type: dict
 lines:
   description: The plan, and what became of it, as text.
+  returned: success
+  type: list
+  elements: str
+unfinished:
+  description: The units that were to be changed and are not done.
   returned: success
   type: list
   elements: str

@@ -31,7 +31,12 @@ def read(path: str) -> dict[str, Any]:
 
 
 def write(path: str, plan: dict[str, Any]) -> None:
-    write_atomic(path, (json.dumps({NAME: plan}, indent=1) + "\n").encode())
+    """Keep the plan in place of the one that is there.
+
+    :raises InferopsError: where that cannot be done; what was there is still there.
+    """
+    with _told(path):
+        write_atomic(path, (json.dumps({NAME: plan}, indent=1) + "\n").encode())
 
 
 def begin(path: str, plan: dict[str, Any], run_id: str) -> None:
@@ -39,7 +44,8 @@ def begin(path: str, plan: dict[str, Any], run_id: str) -> None:
 
     :raises InferopsError: when another run still works off the plan that is kept there.
     """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with _told(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
     with _locked(path):
         other = (read_json(path) or {}).get(NAME, {}).get("run", "")
         if other != run_id and this_run.lives(other):
@@ -50,16 +56,38 @@ def begin(path: str, plan: dict[str, Any], run_id: str) -> None:
         write(path, {**plan, "run": run_id})
 
 
-def update(path: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Change the plan that is kept, one process at a time; the plan afterwards."""
+def update(path: str, change: Callable[[dict[str, Any]], dict[str, Any]], run_id: str) -> dict[str, Any]:
+    """Change the plan that this run works off, one process at a time; the plan afterwards.
+
+    :raises InferopsError: when another run has gone on with it since.
+    """
     with _locked(path):
-        plan = change(read(path))
+        plan = read(path)
+        if plan.get("run") != run_id:
+            raise InferopsError(
+                f"another run ({plan.get('run')}) has gone on with the rollout in {path}; this one does nothing more"
+            )
+        plan = change(plan)
         write(path, plan)
         return plan
 
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
-    with open(path + ".lock", "a", encoding="ascii") as stream:
+    with _told(path):
+        stream = open(path + ".lock", "a", encoding="ascii")  # noqa: SIM115 - closed below
+    with stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """A full disk, or a folder that is not ours, in words."""
+    try:
+        yield
+    except OSError as error:
+        raise InferopsError(
+            f"the rollout's plan cannot be kept in {path}: {error.strerror or error}; make room there, or name another "
+            "file with rollout_file, and go on with rollout_resume=true"
+        ) from error

@@ -2,20 +2,26 @@
 # BSD 2-clause license (see LICENSES/BSD-2-Clause.txt)
 """Whether a gateway knows its servers: its list of workers, and the manifest that it reads, against who is to be there.
 
-Observed on the gateway's host. What is missing is put right by ``gateway_worker``, server by server.
+Observed on the gateway's host. What is missing is put right by ``gateway_worker``, server by server; the permissions of
+its keys by ``drift.yml`` itself.
 """
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..changes import Plan
 from ..files import read_json
 from .settings import CONFIG, Settings, load
 from .workers import ABSENT, PRESENT, RESOURCE, check_url, observe
+
+#: Who may read a gateway's keys: root, and the gateway itself. As the role sglang_gateway writes them.
+CLOSED = "root:sglang-gateway 0640"
 
 
 def run(urls: Sequence[str], path: str = CONFIG) -> dict[str, Any]:
@@ -27,7 +33,9 @@ def run(urls: Sequence[str], path: str = CONFIG) -> dict[str, Any]:
     found = states(settings)
     changes = plan(found, [check_url(url) for url in urls])
     secrets = (read_json(path) or {})["secrets"]
-    changes.notice(RESOURCE, f"permissions of {secrets}", permissions(secrets), "closed")
+    found_as = permissions(secrets)
+    # keys that are gone are made by the role alone
+    (changes.notice if found_as is None else changes.add)(RESOURCE, f"permissions of {secrets}", found_as, CLOSED)
     return {
         "plan": changes.to_list(),
         "noticed": [change.to_dict() for change in changes.noticed],
@@ -58,11 +66,18 @@ def plan(found: dict[str, str], urls: Sequence[str]) -> Plan:
     return changes
 
 
-def permissions(path: str) -> str:
-    """``closed`` where root and its group alone may read the keys."""
+def permissions(path: str) -> str | None:
+    """User, group and mode of a file, in words; ``None`` where there is none."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        return "missing"
-    mode = stat.S_IMODE(status.st_mode)
-    return "closed" if status.st_uid == 0 and not mode & ~0o640 else f"{mode:04o}, user {status.st_uid}"
+        return None
+    names = [_name(pwd.getpwuid, status.st_uid), _name(grp.getgrgid, status.st_gid)]
+    return f"{':'.join(names)} {stat.S_IMODE(status.st_mode):04o}"
+
+
+def _name(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
+    try:
+        return str(look_up(number)[0])
+    except KeyError:
+        return str(number)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..changes import Plan
 from ..errors import InferopsError
 from . import probe, workers
 from .settings import Settings
@@ -121,10 +122,33 @@ def until_gone(gateway: Settings, url: str, timeout: float, clock: Clock) -> Non
         clock.sleep(_POLL_S)
 
 
+class TooFew(InferopsError):
+    """Not enough other workers are known to be ready."""
+
+
+def _write(
+    gateway: Settings, changes: Plan, allow: Callable[[Mapping[str, str]], None], wait: float, clock: Clock
+) -> None:
+    """Write the list. What is not allowed may be a moment later: a gateway that restarts, a worker that comes up.
+
+    The list is not held meanwhile: others may be what is waited for.
+
+    :raises TooFew: when it is not after ``wait`` seconds.
+    """
+    began = clock.now()
+    while True:
+        try:
+            return workers.apply(gateway.workers, gateway.manifest, changes, allow)
+        except TooFew:
+            if clock.now() - began >= wait:
+                raise
+        clock.sleep(4 * _POLL_S)
+
+
 def _enough(gateway: Settings, kept: Mapping[str, str], url: str, state: str, min_routable: int) -> None:
     """Refuse to take a worker out when too few others would be left.
 
-    :raises InferopsError: then; it names the ones that are ready.
+    :raises TooFew: then; it names the ones that are ready.
     """
     if state == workers.PRESENT or state == KNOWN or min_routable < 1:
         return
@@ -132,12 +156,10 @@ def _enough(gateway: Settings, kept: Mapping[str, str], url: str, state: str, mi
     try:
         entries = [probe.listed(gateway, other) for other in others]
     except ConnectionError as error:
-        raise InferopsError(
-            f"worker {url} is not taken out: the gateway does not say who else is ready ({error})"
-        ) from error
+        raise TooFew(f"worker {url} is not taken out: the gateway does not say who else is ready ({error})") from error
     ready = [other for other, entry in zip(others, entries) if entry is not None and entry["status"] == "ready"]
     if len(ready) < min_routable:
-        raise InferopsError(
+        raise TooFew(
             f"worker {url} is not taken out: {len(ready)} other(s) would be left ({', '.join(ready) or 'none'}), and "
             f"min_routable is {min_routable}; bring the missing ones back first (gateway_worker with state: present)"
         )
@@ -169,8 +191,12 @@ def ensure(
     if check:
         return result
     if changes.changed:
-        workers.apply(
-            gateway.workers, gateway.manifest, changes, lambda kept: _enough(gateway, kept, url, state, min_routable)
+        _write(
+            gateway,
+            changes,
+            lambda kept: _enough(gateway, kept, url, state, min_routable),
+            routable_timeout,
+            clock,
         )
     else:
         workers.settle(gateway.workers, gateway.manifest)

@@ -57,13 +57,29 @@ def with_state(report: Mapping[str, Any], *states: str) -> list[str]:
 
 
 def correctable(report: Mapping[str, Any]) -> list[str]:
-    """The hosts with something that can be put right."""
-    return [name for name, host in report["hosts"].items() if any(_open(host, can=True))]
+    """The hosts with something that a rollout puts right."""
+    return [name for name, host in report["hosts"].items() if any(not _of_gateway(d) for d in _correctable(host))]
+
+
+def open_keys(report: Mapping[str, Any]) -> list[str]:
+    """The gateways whose keys others may read, or they themselves may not."""
+    return [name for name, host in report["hosts"].items() if any(_of_gateway(d) for d in _correctable(host))]
 
 
 def disturbing(report: Mapping[str, Any]) -> bool:
     """Whether putting right means a restart anywhere."""
-    return any(d["consequence"] != NONE for host in report["hosts"].values() for d in _open(host, can=True))
+    return any(d["consequence"] != NONE for host in report["hosts"].values() for d in _correctable(host))
+
+
+def _correctable(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What can be put right on a host. One that does not answer would only keep a rollout from the others, though its
+    gateway may have something to say of it."""
+    return [] if host["state"] in (UNREACHABLE, FAILED) else list(_open(host, can=True))
+
+
+def _of_gateway(difference: Mapping[str, Any]) -> bool:
+    """Whether it is the gateway's own difference, and not a server's that it does not know."""
+    return difference["resource"].startswith("gateway/") and difference["what"].startswith("permissions of ")
 
 
 def left(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -104,8 +104,26 @@ def test_the_last_but_so_many_workers_are_not_taken_out(gateway: Callable[..., G
             worker.ensure(front.settings, server.url, "present", **TIMES)
         assert worker.ensure(front.settings, one.url, "drained", min_routable=1, **TIMES)["in_flight"] == 0
         with pytest.raises(InferopsError, match=r"0 other\(s\) would be left \(none\)"):
-            worker.ensure(front.settings, two.url, "drained", min_routable=1, **TIMES)
+            worker.ensure(front.settings, two.url, "drained", min_routable=1, drain_timeout=30.0, routable_timeout=1.0)
         assert probe.generation(front.settings, "/srv/m")[0] == two.url
+
+
+def test_a_gateway_that_restarts_is_waited_for_before_a_worker_is_taken_out(
+    gateway: Callable[..., Gateway], tmp_path: Path
+) -> None:
+    front = gateway()
+    with StandIn(tmp_path) as one, StandIn(tmp_path) as two:
+        for server in (one, two):
+            server.wait_ready()
+            worker.ensure(front.settings, server.url, "present", **TIMES)
+        front.kill()
+        with pytest.raises(InferopsError, match="does not say who else is ready"):
+            worker.ensure(front.settings, one.url, "drained", min_routable=1, drain_timeout=1, routable_timeout=1)
+        back = threading.Timer(2, front.start)
+        back.start()
+        done = worker.ensure(front.settings, one.url, "drained", min_routable=1, **TIMES)
+        back.join()
+        assert (done["changed"], done["in_flight"]) == (True, 0)
 
 
 def test_after_a_crash_the_gateway_has_the_same_workers(gateway: Callable[..., Gateway], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ A, B, C = (f"http://gpu-0{n}:30000" for n in (1, 2, 3))
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Path:
+def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A gateway's files; the list says ``A`` present and ``B`` drained, the manifest agrees."""
+    monkeypatch.setattr(registration, "CLOSED", "root:root 0640")
     paths = {name: str(tmp_path / f"{name}.json") for name in ("workers", "secrets", "manifest")}
     options = {"host": "127.0.0.1", "port": 8080, "discovery_file": paths["manifest"]}
     (tmp_path / "gateway.json").write_text(
@@ -30,9 +32,7 @@ def gateway(tmp_path: Path) -> Path:
 
 
 def run(gateway: Path, *urls: str) -> dict[str, Any]:
-    found = registration.run(urls, str(gateway / "gateway.json"))
-    found["noticed"] = [change for change in found["noticed"] if "permissions" not in change["what"]]
-    return found
+    return registration.run(urls, str(gateway / "gateway.json"))
 
 
 def test_all_there(gateway: Path) -> None:
@@ -59,10 +59,25 @@ def test_a_manifest_that_does_not_agree_with_the_list(gateway: Path) -> None:
     }
 
 
-def test_keys_that_others_may_read_are_noticed(gateway: Path) -> None:
-    (gateway / "secrets.json").chmod(0o644)
-    noticed = registration.run([A, B], str(gateway / "gateway.json"))["noticed"]
-    assert [change["before"].partition(",")[0] for change in noticed] == ["0644"]
+def test_keys_that_others_may_read_are_to_be_closed(gateway: Path) -> None:
+    path = gateway / "secrets.json"
+    for mode in (0o644, 0o600):
+        path.chmod(mode)
+        (change,) = registration.run([A], str(gateway / "gateway.json"))["plan"]
+        assert change["what"] == f"permissions of {path}"
+        assert (change["before"], change["after"]) == (f"root:root {mode:04o}", "root:root 0640")
+        assert change["consequence"] == "none"
+    os.chown(path, 0, 4711)
+    path.chmod(0o640)
+    (change,) = registration.run([A], str(gateway / "gateway.json"))["plan"]
+    assert change["before"] == "root:4711 0640"
+
+
+def test_keys_that_are_gone_are_noticed(gateway: Path) -> None:
+    (gateway / "secrets.json").unlink()
+    found = registration.run([A, B], str(gateway / "gateway.json"))
+    assert not [change for change in found["plan"] if "permissions" in change["what"]]
+    assert [change["before"] for change in found["noticed"]] == [None]
 
 
 def test_no_gateway_here(tmp_path: Path) -> None:

@@ -149,3 +149,24 @@ def test_the_last_verdict_is_that_of_the_newest_report(tmp_path: Path) -> None:
         f"drift at 2026-11-30T00:54:20Z: 2 host(s): 1 in sync, 1 drifted; 1 difference(s) (a); {by_guard}"
     )
     assert last.verdict(paths[2:]) is None
+
+
+def test_a_host_that_does_not_answer_keeps_no_correction_from_the_others() -> None:
+    """A rollout has taken it out of the gateway, say: that is told, and its rollout could not begin."""
+    gone, lost = (change("gateway", f"worker http://{name}:30000", "drained", "present") for name in "ab")
+    for answer in ({"unreachable": True}, {"failed": True, "msg": "bad option"}):
+        report = build({"a": answer, "b": planned()}, gateway(gone, lost))
+        assert [d["what"] for d in report["hosts"]["a"]["differences"]] == [gone["what"]]
+        assert drift.correctable(report) == ["b"]
+    report = build({"a": {"unreachable": True}, "b": planned()}, gateway(gone))
+    assert (drift.correctable(report), drift.disturbing(report)) == ([], False)
+
+
+def test_the_keys_of_a_gateway_are_its_own_difference_and_no_reason_for_a_rollout() -> None:
+    opened = change("gateway", "permissions of /keys", "root:root 0644", "root:sglang-gateway 0640")
+    before = build({"a": planned(), "b": planned()}, gateway(opened))
+    assert (drift.correctable(before), drift.open_keys(before)) == ([], ["gw-01"])
+    assert before["hosts"]["gw-01"]["state"] == "drifted"
+    after = build({"a": planned(), "b": planned()}, gateway(), correct=True, earlier=before)
+    assert after["hosts"]["gw-01"]["state"] == "corrected"
+    assert drift.open_keys(after) == []

@@ -1,0 +1,143 @@
+"""The shipped playbooks on a fleet that is a file: what goes wrong around a rollout, and what it comes to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rollout_play import NEW, OLD, Play
+
+DRAINED = {"module": "gateway_worker", "state": "drained"}
+
+
+def fleet(folder: Path, *hosts: str, **given: Any) -> Play:
+    return Play(folder, list(hosts), **given)
+
+
+def replica(folder: Path) -> Play:
+    """One server over ``a`` and ``b``, and another one."""
+    ranks = {host: {"sglang_replica": "wide"} for host in ("a", "b")}
+    play = fleet(folder, "a", "b", "c", variables=ranks)
+    # rank 0 alone is a worker
+    world = play.world
+    world["gateways"]["gw"].pop("http://b:30000")
+    world["urls"]["b"] = []
+    play.write(world)
+    return play
+
+
+def test_every_gateway_stops_sending_before_any_is_waited_for_and_each_host_is_released(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", "b", gateways={"a": ["g1", "g2"], "b": ["g1", "g2"]})
+    run = play.roll()
+    assert run.status == 0, run.text
+    assert play.states == {"a": "done", "b": "done"}
+    assert play.releases == {"a": NEW, "b": NEW}
+    assert play.routed == {"g1": ["a", "b"], "g2": ["a", "b"]}
+    assert play.world["cut"] == []
+    drained = play.calls("gateway_worker", state="drained")
+    drains = [(call["place"], call["args"]["drain_timeout"]) for call in drained if call["host"] == "a"]
+    assert drains == [("g1", 0), ("g1", 5), ("g2", 5)]
+    assert {call["args"]["min_routable"] for call in drained} == {1}
+    for host in ("a", "b"):
+        states = [call["args"]["state"] for call in play.calls("sglang_server", host=host)]
+        assert states == ["claimed", "started", "released"]
+    first = [call["module"] for call in play.world["calls"] if call["host"] == "a"][:4]
+    assert first == ["sglang_plan", "sglang_preflight", "sglang_server", "gateway_worker"]
+
+
+def test_a_gateway_that_cannot_be_reached_is_named_and_no_server_is_stopped(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", "b", gateways={"a": ["g1", "g2"], "b": ["g1", "g2"]})
+    play.silent(**DRAINED, place="g2", times=9)
+    run = play.roll()
+    assert run.status != 0
+    assert play.states == {"a": "restored", "b": "planned"}
+    assert "The gateway on g2 cannot be reached" in play.note("a")
+    assert play.releases == {"a": OLD, "b": OLD}
+    assert play.routed == {"g1": ["a", "b"], "g2": ["a", "b"]}
+    assert play.calls("sglang_server", state="released", host="a")
+
+
+def test_the_fleets_other_workers_count_for_a_part_of_it(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", "b", "c", wishes={"min_routable": 2})
+    run = play.roll(sglang_hosts="b")
+    assert run.status == 0, run.text
+    assert play.states == {"a": "left", "b": "done", "c": "left"}
+    assert play.releases == {"a": OLD, "b": NEW, "c": OLD}
+    assert {call["args"]["min_routable"] for call in play.calls("gateway_worker", state="drained")} == {2}
+    assert "left alone: a, c" in run.text
+
+
+def test_no_host_of_a_replica_is_stopped_where_it_cannot_be_drained(tmp_path: Path) -> None:
+    play = replica(tmp_path)
+    play.fails("too few others", **DRAINED)
+    run = play.roll()
+    assert run.status != 0
+    assert play.states == {"wide": "restored", "c": "planned"}, run.text
+    assert [host["activation"] for host in play.world["hosts"].values()] == [1, 1, 1]
+    assert play.routed == {"gw": ["a", "c"]}
+
+
+def test_a_replica_that_is_too_slow_goes_back_as_a_whole(tmp_path: Path) -> None:
+    play = replica(tmp_path)
+    play.wishes = {"bench": True}
+    play.fault({"failed": True, "msg": "20 % slower"}, after=1, module="sglang_bench")
+    run = play.roll()
+    assert run.status != 0
+    assert play.states == {"wide": "restored", "c": "planned"}, run.text
+    assert play.releases == {"a": OLD, "b": OLD, "c": OLD}
+    assert play.world["cut"] == []
+    assert play.routed == {"gw": ["a", "c"]}
+
+
+def test_what_a_killed_run_had_put_in_force_still_has_every_gate_before_it(tmp_path: Path) -> None:
+    """Killed between ready and the measurement: the host is as described, and nobody has proved it."""
+    play = fleet(tmp_path, "a", "b", wishes={"bench": True})
+    play.fault({"kill": True}, after=1, module="sglang_bench")
+    assert play.roll().status != 0
+    assert (play.states["a"], play.releases["a"]) == ("started", NEW)
+    play.fault({"failed": True, "msg": "20 % slower"}, module="sglang_bench")
+    run = play.roll(rollout_resume=True)
+    assert run.status != 0
+    assert play.states == {"a": "restored", "b": "planned"}, run.text
+    assert play.releases == {"a": OLD, "b": OLD}
+    assert play.routed == {"gw": ["a", "b"]}
+    (before, dummy, after) = play.calls("sglang_bench")
+    assert "compare_with" not in before["args"] and after["args"]["compare_with"]["levels"]
+    assert "was" not in play.kept["units"][0], "what was in force is in force again"
+
+
+def test_a_host_that_misses_one_word_is_not_taken_for_changed(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", "b")
+    play.silent(module="sglang_server", state="started")
+    run = play.roll()
+    assert run.status != 0
+    assert play.states == {"a": "restored", "b": "planned"}, run.text
+    assert "still differs from its description" in play.note("a")
+    assert play.releases == {"a": OLD, "b": OLD}
+    assert play.routed == {"gw": ["a", "b"]}
+
+
+def test_a_host_that_is_as_described_is_left_to_another_run_that_works_on_it(tmp_path: Path) -> None:
+    """It may be drained by that one: it is not put back to work."""
+    play = fleet(tmp_path, "a", "b")
+    world = play.world
+    world["hosts"]["a"]["release"] = NEW
+    world["gateways"]["gw"]["http://a:30000"] = "drained"
+    play.write(world)
+    held = {"failed": True, "msg": "being changed by another run", "lease": {"id": "x/1/1"}}
+    play.fault(held, module="sglang_server", state="claimed")
+    run = play.roll()
+    assert run.status != 0
+    assert play.states == {"a": "busy", "b": "planned"}, run.text
+    assert play.routed == {"gw": ["b"]}
+    assert play.calls("gateway_worker") == []
+
+
+def test_a_server_that_cannot_be_put_back_is_out_of_every_gateway(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", "b", gateways={"a": ["g1", "g2"], "b": ["g1", "g2"]})
+    play.fails("dead", times=2, module="sglang_ready")
+    run = play.roll()
+    assert run.status != 0
+    assert play.states == {"a": "out", "b": "planned"}, run.text
+    assert play.note("a") == "dead Then, putting back what served before: dead"
+    assert play.routed == {"g1": ["b"], "g2": ["b"]}
