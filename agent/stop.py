@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -19,9 +20,12 @@ from typing import Any
 
 from ansible_collections.inferops.sglang.plugins.module_utils import layout, procfs
 from ansible_collections.inferops.sglang.plugins.module_utils.files import write_atomic
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.milestones import SERVES
 
-#: The line with which every release says that it serves.
-READY_LINE = b"The server is fired up and ready to roll!"
+#: What every release says when it serves: the first node of several, or the only one, and any other.
+READY = re.compile(b"|".join(re.escape(text.encode()) for text in SERVES))
+#: As much of a block as may be the beginning of such words.
+OVERLAP = max(map(len, SERVES)) - 1
 #: Seconds for which a dead child under a living server may be the end of a clean drain.
 DEAD_CHILD_GRACE = 5.0
 #: Seconds that the rest of the group has to go after a SIGKILL.
@@ -70,9 +74,9 @@ def has_served(log: str) -> bool:
     try:
         with open(log, "rb") as stream:
             while block := stream.read(1 << 20):
-                if READY_LINE in tail + block:
+                if READY.search(tail + block):
                     return True
-                tail = block[-len(READY_LINE) :]
+                tail = (tail + block)[-OVERLAP:]
     except FileNotFoundError:
         return False
     return False

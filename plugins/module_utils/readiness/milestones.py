@@ -107,6 +107,9 @@ MILESTONES = (
     ),
 )
 
+# The words by which a server says that it serves, for those who look for nothing else.
+SERVES = tuple(text for milestone in MILESTONES if milestone.phase == SERVING for text in milestone.source)
+
 # One quick look decides whether a message can be a milestone at all.
 MAYBE = re.compile(
     r"server_args=|Init |Load weight |[\w -]{0,40}KV Cache |Memory pool end|Capture |max_total_num_tokens=|"

@@ -15,7 +15,7 @@ from ansible_collections.inferops.sglang.plugins.module_utils import layout
 
 from agent import stop
 
-READY = stop.READY_LINE.decode()
+READY, OTHER_NODE = stop.SERVES
 INVOCATION = "d" * 32
 # what a server does on SIGTERM: ends by SIGKILL to itself, as SGLang does; never; or it has a dead child
 POLITE = (
@@ -65,8 +65,16 @@ def gone(child: subprocess.Popen[bytes]) -> bool:
         (POLITE, "Load weight begin", 30, "killed: it was not ready yet"),
         (DEAF, READY, 1, "killed: requests were still running after 1 s"),
         (DEAF, "Uvicorn running on http://127.0.0.1", 60, "killed: it was not ready yet"),
+        # a node that is not the first has no API and never says that it is fired up; it waits for the first one's word
+        (POLITE, f"[2026-11-20 10:00:43] {OTHER_NODE} at 0.0.0.0:30000", 30, "drained"),
+        (
+            DEAF,
+            f"[2026-11-20 10:00:43] {OTHER_NODE} at 0.0.0.0:30000",
+            1,
+            "killed: requests were still running after 1 s",
+        ),
     ],
-    ids=["clean", "loading", "deaf", "warming-up"],
+    ids=["clean", "loading", "deaf", "warming-up", "other-node", "other-node-waits"],
     indirect=["main"],
 )
 def test_how_a_server_ends_and_what_is_noted(
@@ -106,12 +114,13 @@ def test_a_server_that_ended_by_itself_was_not_asked_to(log: Path, monkeypatch: 
     assert not (Path(layout.Instance("kimi").run) / "stop.json").exists()
 
 
+@pytest.mark.parametrize("words", stop.SERVES)
 @pytest.mark.parametrize("cut", [1, 10, (1 << 20) - 10, (1 << 20) + 1, 3 << 20])
-def test_the_ready_line_is_found_wherever_blocks_end(tmp_path: Path, cut: int) -> None:
+def test_the_ready_line_is_found_wherever_blocks_end(tmp_path: Path, cut: int, words: str) -> None:
     log = tmp_path / "log"
-    log.write_bytes(b"x" * cut + stop.READY_LINE + b"y" * 100)
+    log.write_bytes(b"x" * cut + words.encode() + b"y" * 100)
     assert stop.has_served(str(log))
-    log.write_bytes(b"x" * cut + stop.READY_LINE[:-1])
+    log.write_bytes(b"x" * cut + words[:-1].encode())
     assert not stop.has_served(str(log))
 
 
