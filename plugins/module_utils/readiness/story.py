@@ -158,15 +158,15 @@ class Story:
         self._remark(piece)
 
     def _quoted(self, piece: Piece) -> bool:
-        """Whether it belongs to a request that was logged: users send what they like, line breaks included."""
+        """Whether it belongs to a request that was logged: users send what they like, line breaks included.
+
+        Where it goes over several lines, its end cannot be told from what it holds: the next record ends it.
+        """
         if piece.record:
             request = bool(sig.REQUEST.match(piece.message))
             self._quoting = request and not piece.message.endswith(sig.REQUEST_ENDS)
             return request
-        if not self._quoting or piece.rank:
-            return False
-        self._quoting = not piece.message.endswith(sig.REQUEST_ENDS)
-        return True
+        return self._quoting and not piece.rank
 
     def _clock(self, piece: Piece) -> None:
         stamp = piece.stamp

@@ -26,6 +26,8 @@ _CHAINED = re.compile(
 _HARMLESS = re.compile(
     r"freeze_gc failed|Exception in ASGI application|Task exception was never retrieved|^Exception in"
 )
+# What another process says, or the same one at its very end: no line of an exception's message.
+_OTHERS = re.compile(r"Fatal Python error: |terminate called |Process \w+-\d+:$")
 # The HTTP server logs what ends it.
 _SERVERS = re.compile(r"(?:ERROR|CRITICAL):")
 _OUTERMOST = re.compile(r"(?:launch_server|__main__)\.py\", line \d+, in <module>|\"<string>\"|<frozen runpy>")
@@ -131,6 +133,8 @@ class Tracebacks:
         return True
 
     def _continues(self, piece: Piece) -> bool:
+        if _OTHERS.match(piece.message):
+            self._last = None
         if self._last is None:
             if piece.message:
                 self._before, self._told = piece.message, False

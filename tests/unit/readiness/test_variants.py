@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.categories import CATEGORIES
-from variants import ALL, compilers, distributed, found, host, kernels, memory, model, noise, serving, speculation
+from variants import (
+    ALL,
+    compilers,
+    distributed,
+    found,
+    host,
+    kernels,
+    memory,
+    model,
+    noise,
+    serving,
+    speculation,
+    words,
+)
 
-FILES = (compilers, distributed, host, kernels, memory, model, noise, serving, speculation)
+FILES = (compilers, distributed, host, kernels, memory, model, noise, serving, speculation, words)
 
 
 @pytest.mark.parametrize("name", list(ALL))

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.lines import moment
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.story import Reader
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.unit import check_state
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.verdict import Observation, State, judge
 from writing import Log
 
@@ -45,4 +46,4 @@ def found(wanted: Wanted) -> State:
     reader.feed(wanted.log.data)
     reader.finish()
     now = moment(wanted.log.now) + wanted.after
-    return judge(reader.story, Observation(unit=wanted.unit, now=now, **wanted.more))
+    return judge(reader.story, Observation(unit=check_state(wanted.unit), now=now, **wanted.more))

@@ -88,3 +88,108 @@ def the_port_of_a_queue_is_taken() -> Wanted:
     log = Log("0.5.9").arguments()
     line = log.hit("zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:30233')")
     return Wanted(log.sigquit(), line, "dist_port_in_use")
+
+
+# -- ranks that are told by a number ---------------------------------------------------------------------------------
+DIED = (
+    "RuntimeError: Rank {0} scheduler died during initialization (exit code: -9). If exit code is -9 (SIGKILL), a "
+    "common cause is the OS OOM killer. Run `dmesg -T | grep -i oom` to check."
+)
+
+
+def _pipeline(release: str) -> tuple[Log, list[str]]:
+    """Two stages of four; the ranks in the order in which they are started."""
+    log = Log(release, tp=4).arguments(pp_size=2)
+    return log, [f"PP{stage} TP{rank}" for stage in range(2) for rank in range(4)]
+
+
+@variant
+def a_rank_of_the_second_host_died() -> Wanted:
+    """A host counts the processes that it has started itself."""
+    log = Log("0.5.18", tp=8)
+    log.local = range(4, 8)
+    log.arguments(nnodes=2, node_rank=1).dist().weights(upto=3, ends=False).put("\n").later(40)
+    line = log.bare(DIED.format(3))
+    return Wanted(log, line, "child_sigkill_host_oom", unit="dead:exit=1", rank="TP7", phase="weights")
+
+
+@variant
+def a_rank_of_the_second_stage_died() -> Wanted:
+    log, ranks = _pipeline("0.5.12")
+    for rank in ranks:
+        log.say("Load weight begin. avail mem=77.90 GB", rank)
+    line = log.later(60).bare(DIED.format(6))
+    return Wanted(log, line, "child_sigkill_host_oom", unit="dead:exit=1", rank="PP1 TP2", phase="weights")
+
+
+@variant
+def a_rank_of_the_second_stage_never_connects() -> Wanted:
+    log, ranks = _pipeline("0.5.14")
+    line = log.lines + 6
+    for rank in ranks:
+        log.say("Init torch distributed begin.", rank)
+    for number in (0, 1, 2, 3, 4, 5, 7):
+        log.raw(f"[Gloo] Rank {number} is connected to 7 peer ranks. Expected number of connected peer ranks is : 7")
+    return Wanted(log, line, "dist_init_hang", "stalled", unit="active", rank="PP1 TP2", phase="dist_init", after=1200)
+
+
+@variant
+def a_controller_is_no_rank() -> Wanted:
+    """With data parallelism it is the controller that is started as number 0."""
+    log = Log("0.5.14", tp=2, dp=2).ready().batch().later(30)
+    line = log.lines
+    log.say("Subprocess scheduler_0 (pid=9911) crashed with exit code -9. Triggering SIGQUIT for cleanup...")
+    return Wanted(log, line, "child_sigkill", phase="serving")
+
+
+@variant
+def a_collective_that_timed_out_and_the_abort_that_followed() -> Wanted:
+    """faulthandler speaks last, and says least."""
+    log = Log("0.5.9", tp=2).ready().batch().later(600)
+    line = log.lines
+    timeout = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=812, OpType=ALLREDUCE, Timeout(ms)=600000)"
+    log.raw(
+        f"[rank1]:[E1120 10:12:31.120017211 ProcessGroupNCCL.cpp:683] [Rank 1] {timeout} ran for 600029 milliseconds",
+        "terminate called after throwing an instance of 'c10::DistBackendError'",
+        f"  what():  [Rank 1] Process group watchdog thread terminated with exception: [Rank 1] {timeout}",
+        "Fatal Python error: Aborted",
+        "",
+        "Thread 0x00007f00 (most recent call first):",
+        '  File "/x/zmq/sugar/socket.py", line 989 in recv_pyobj',
+    )
+    return Wanted(log.sigquit(), line, "dist_timeout", rank="TP1", phase="serving")
+
+
+@variant
+def a_segfault_and_what_it_did_to_the_other_rank() -> Wanted:
+    log = Log("0.5.14", tp=2).arguments().dist().weights().pool()
+    log.hit("torch.distributed.DistBackendError: NCCL error in: x.cpp:77, internal error - please report", rank="TP0")
+    line = log.lines
+    log.raw("Fatal Python error: Segmentation fault", "")
+    return Wanted(log.sigquit(), line, "child_crashed", phase="kv_pool")
+
+
+@variant
+def an_exception_of_cpp_that_nobody_caught() -> Wanted:
+    log = Log("0.5.15").arguments().dist().weights(upto=2, ends=False).put("\n")
+    log.raw("terminate called after throwing an instance of 'std::runtime_error'")
+    line = log.lines
+    log.raw("  what():  the arena is torn", "Fatal Python error: Aborted", "")
+    return Wanted(log.sigquit(), line, "child_crashed", phase="weights")
+
+
+@variant
+def only_the_others_tell() -> Wanted:
+    """What happened stands in another host's log."""
+    log = Log("0.5.9", tp=8)
+    log.local = range(4)
+    log.arguments(nnodes=2, node_rank=0).dist().weights(upto=3, ends=False).put("\n")
+    line = log.hit("RuntimeError: [/pytorch/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:1987")
+    return Wanted(log.sigquit(), line, "dist_timeout", rank="TP0", phase="weights")
+
+
+@variant
+def only_a_pipe_tells() -> Wanted:
+    log = Log("0.5.15").arguments().dist()
+    line = log.bare("BrokenPipeError: [Errno 32] Broken pipe")
+    return Wanted(log, line, "unknown", unit="dead:exit=1")

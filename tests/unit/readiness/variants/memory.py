@@ -216,3 +216,40 @@ def oom_kill_of_the_main_process_leaves_no_word() -> Wanted:
     line = log.lines
     log.say("Load weight begin. avail mem=137.90 GB")
     return Wanted(log, line, "child_sigkill_host_oom", more={"oom_kills": 1})
+
+
+@variant
+def killed_in_the_words_of_systemd() -> Wanted:
+    """Where the log was collected together with the journal."""
+    log = Log("0.5.9", tp=2).arguments().dist().weights(upto=1, ends=False).put("\n")
+    line = log.lines
+    head = "Nov 20 10:01:43 gpu-01 systemd[1]: sglang-kimi.service: "
+    log.raw(
+        head + "A process of this unit has been killed by the OOM killer.",
+        head + "Main process exited, code=killed, status=9/KILL",
+        head + "Failed with result 'oom-kill'.",
+    )
+    return Wanted(log, line, "child_sigkill_host_oom", phase="weights")
+
+
+@variant
+def killed_in_the_words_of_a_shell() -> Wanted:
+    log = Log("0.5.15").arguments().dist().weights(upto=1, ends=False).put("\n")
+    line = log.lines
+    log.raw("/opt/run.sh: line 12:  4121 Killed                  python3 -m sglang.launch_server --model-path /srv/m")
+    return Wanted(log, line, "child_sigkill_host_oom", unit="dead:exit=137", phase="weights")
+
+
+@variant
+def zombie_service_that_opens_streams() -> Wanted:
+    """The head of a stream, with its 200, is sent before anybody is asked for a token."""
+    log = Log("0.5.9", tp=2).ready().batch().later(60)
+    line = log.lines
+    for dummy in range(5):
+        log.later(25).say(
+            "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: "
+            "11:00:30. last_heartbeat time: 11:00:01"
+        )
+        log.say('INFO:     10.0.0.9:51234 - "GET /health HTTP/1.1" 503 Service Unavailable')
+        log.say('INFO:     10.0.0.9:51240 - "POST /v1/chat/completions HTTP/1.1" 200 OK')
+    return Wanted(log, line, "child_sigkill_zombie_service", unit="active", phase="serving")

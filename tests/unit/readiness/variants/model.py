@@ -219,3 +219,54 @@ def a_model_that_only_transformers_knows() -> Wanted:
     log.say("Ignore import error when loading sglang.srt.models.qwen: No module named 'vllm'")
     log.say(FALLS_BACK.replace("LlamaFor", "Qwen4For")).weights("TransformersForCausalLM").pool().http().fired_up()
     return Wanted(log, log.lines - 1, "none", "ready", unit="active")
+
+
+@variant
+def the_module_of_our_own_draft_is_damaged() -> Wanted:
+    log = Log("0.5.23", tp=2, spec=True).arguments().dist().weights()
+    log.all("Ignore import error when loading sglang.srt.models.glm4v_moe: No module named 'timm'")
+    line = log.lines
+    log.all(
+        "Ignore import error when loading sglang.srt.models.llama_eagle3: invalid syntax (llama_eagle3.py, line 88)"
+    )
+    log.all("Load weight begin. avail mem=23.00 GB")
+    log.hit("ValueError: Model architectures ['LlamaForCausalLMEagle3'] are not supported for now.", *DRAFT_FRAMES)
+    return Wanted(log.sigquit(), line, "model_module_import_broken", rank="TP0", phase="weights_draft")
+
+
+@variant
+def a_damaged_draft_whose_class_is_named_otherwise() -> Wanted:
+    log = Log("0.5.18", tp=2, spec=True).arguments().dist().weights("KimiK25ForConditionalGeneration")
+    log.all("Ignore import error when loading sglang.srt.models.midashenglm: No module named 'torchaudio'")
+    line = log.lines
+    log.all(
+        "Ignore import error when loading sglang.srt.models.kimi_k25_eagle3: unexpected indent "
+        "(kimi_k25_eagle3.py, line 9)"
+    )
+    log.all("Load weight begin. avail mem=23.00 GB")
+    log.hit("ValueError: Model architectures ['Eagle3DeepseekV2ForCausalLM'] are not supported for now.", *DRAFT_FRAMES)
+    return Wanted(log.sigquit(), line, "model_module_import_broken", rank="TP0", phase="weights_draft")
+
+
+@variant
+def a_missing_package_of_another_draft_is_noise() -> Wanted:
+    log = Log("0.5.18", tp=2, spec=True).arguments().dist().weights()
+    log.all("Ignore import error when loading sglang.srt.models.qwen3_5_mtp: No module named 'fla'")
+    log.all("Load weight begin. avail mem=23.00 GB")
+    line = log.hit(
+        "ValueError: Model architectures ['Foo2ForCausalLMEagle3'] are not supported for now.", *DRAFT_FRAMES
+    )
+    return Wanted(log.sigquit(), line, "architecture_unknown", rank="TP0", phase="weights_draft")
+
+
+@variant
+def a_package_is_missing_in_every_process() -> Wanted:
+    """The first of several that end alike is the cause, not the last."""
+    log = Log("0.5.12", tp=2).arguments()
+    base = (("<string>", 1, "<module>", "…"), ("sglang/srt/managers/scheduler.py", 60, "<module>", "import xgrammar"))
+    log.raw("Process SpawnProcess-1:")
+    line = log.bare("ModuleNotFoundError: No module named 'xgrammar'", base=base)
+    log.raw("Process SpawnProcess-2:")
+    log.bare("ModuleNotFoundError: No module named 'xgrammar'", base=base)
+    log.bare("RuntimeError: Rank 0 scheduler died during initialization (exit code: 1).")
+    return Wanted(log, line, "python_module_missing", unit="dead:exit=1")

@@ -183,3 +183,69 @@ def a_start_with_a_wrong_option_after_one_that_failed() -> Wanted:
     line = log.lines
     log.raw("launch_server.py: error: unrecognized arguments: --tp-sizes=8")
     return Wanted(log, line, "unknown_option", unit="dead:exit=2")
+
+
+# -- what users send -------------------------------------------------------------------------------------------------
+@variant
+def a_prompt_that_holds_a_whole_post_mortem() -> Wanted:
+    log = Log("0.5.9").ready()
+    log.say("Receive: obj=GenerateReqInput(rid='a', text='dmesg says:")
+    log.raw("Segmentation fault (core dumped)", "Fatal Python error: Aborted", "Traceback (most recent call last):")
+    log.raw('  File "x.py", line 1, in <module>', "ImportError: /x.so: undefined symbol: _ZN3c10", "', stream=False)")
+    line = log.batch().later(9).lines
+    log.say("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
+    return Wanted(log, line, "stopped_by_request", "stopped")
+
+
+@variant
+def a_traceback_in_a_prompt_and_a_real_one_after_it() -> Wanted:
+    log = Log("0.5.14", tp=2).ready()
+    log.say("Receive: obj=GenerateReqInput(rid='a', text='Traceback (most recent call last):\\n  boom')")
+    log.batch().later(30)
+    line = log.hit("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", rank="TP1")
+    return Wanted(log.sigquit(), line, "illegal_memory_access", rank="TP1", phase="serving")
+
+
+@variant
+def a_crash_right_after_a_prompt() -> Wanted:
+    log = Log("0.5.14", tp=2).ready()
+    log.say("Receive: obj=GenerateReqInput(rid='a', text='hello there')")
+    line = log.lines
+    log.raw("Fatal Python error: Segmentation fault", "")
+    return Wanted(log.sigquit(), line, "child_crashed", phase="serving")
+
+
+# -- what was survived, and what was cut off -------------------------------------------------------------------------
+@variant
+def a_traceback_below_a_record_that_was_survived() -> Wanted:
+    """As Python's logging writes it with ``exc_info``; the start goes on, and is killed without a word."""
+    log = Log("0.5.23", tp=2).arguments()
+    log.say("cleanup_stale_shm: sweep failed, continuing startup").raw("Traceback (most recent call last):")
+    log.raw('  File "/x/sglang/srt/utils/stale_shm_cleanup.py", line 70, in cleanup_stale_shm', "    os.unlink(path)")
+    log.raw("PermissionError: [Errno 13] Permission denied: '/dev/shm/sglang_old'").dist()
+    log.all("Load weight begin. avail mem=94.00 GB")
+    return Wanted(log, log.lines - 1, "child_sigkill", phase="weights")
+
+
+@variant
+def an_exception_of_the_main_program_is_never_survived() -> Wanted:
+    """Whoever catches one sees the frames below his own only; ranks may go on a little after the main process's end."""
+    log = Log("0.5.23", tp=2).arguments().say("Using default HuggingFace chat template")
+    line = log.bare("OSError: [Errno 28] No space left on device: '/tmp/x'")
+    log.all("Init parallel begin.")
+    return Wanted(log, line, "disk_full", unit="dead:exit=1")
+
+
+@variant
+def a_log_that_ends_within_a_traceback() -> Wanted:
+    log = Log("0.5.14", tp=2).arguments().dist().weights(upto=1, ends=False).put("\n")
+    line = log.lines
+    log.say("Scheduler hit an exception: Traceback (most recent call last):", "TP1").raw(*frames()[:5])
+    return Wanted(log, line, "unknown", rank="TP1", phase="weights")
+
+
+@variant
+def interrupted_at_a_terminal() -> Wanted:
+    log = Log("0.5.9").arguments().dist().weights(upto=1, ends=False).put("\n")
+    line = log.bare("KeyboardInterrupt")
+    return Wanted(log, line, "stopped_by_request", "stopped", unit="dead:exit=130")
