@@ -160,6 +160,10 @@ BREAKS = (
     Break("manifest_edited", _files(_NOT_NAMED),
           (Said(GATE, f"worker {URL}", "present in the list, missing in the manifest", "present"),),
           on=GATEWAY, apart=True),
+    # said of the gateway's own host; the whole fleet's break looks at the servers' host alone
+    Break("gateway_keys_opened", "chmod 644 /etc/sglang/gateway.secrets.json",
+          (Said(GATE, "permissions of /etc/sglang/gateway.secrets.json", "root:sglang-gateway 0644",
+                "root:sglang-gateway 0640", GATEWAY),), on=GATEWAY, apart=True),
     # what is reported and never put right
     Break("worker_foreign",
           _files(f'change("{_LIST}", lambda v: v["workers"].update({{"http://old:30000": "drained"}}))'),

@@ -74,3 +74,11 @@ def test_what_a_plan_wants_made_the_role_makes() -> None:
     assert loops["inferops.sglang.sglang_patch"] == "{{ sglang_planned.trees }}"
     (make,) = (task["inferops.sglang.python_env"] for task in tasks if "inferops.sglang.python_env" in task)
     assert "sglang__instances | length" in make["keep"]
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_who_keeps_other_runs_away_lets_them_in_again(path: Path) -> None:
+    """What a task file claims, it gives back, or the one that includes it does."""
+    given_back = {"rollout_change.yml": "rollout_unit.yml"}
+    if "state: claimed" in path.read_text():
+        assert "state: released" in path.with_name(given_back.get(path.name, path.name)).read_text()

@@ -134,8 +134,6 @@ class Play:
 
     def _inventory(self) -> dict[str, Any]:
         common = {
-            "ansible_connection": "{{ lookup('ansible.builtin.file', connection_file) }}",
-            "connection_file": f"{self.folder}/{{{{ inventory_hostname }}}}.connection",
             "ansible_python_interpreter": sys.executable,
             "ansible_become": False,
             # where nobody listens
@@ -147,8 +145,13 @@ class Play:
             "sglang_rollout": {**WISHES, **self.wishes},
             "sglang_ready_timeout": 60,
         }
+        # by its own name: of a task that is delegated to it, inventory_hostname is another one
+        way = {
+            name: {"ansible_connection": f"{{{{ lookup('ansible.builtin.file', '{self.folder}/{name}.connection') }}}}"}
+            for name in [*self.hosts, *self.fronts]
+        }
         listed = {
-            host: {"sglang_gateway": self.gateways.get(host, "gw"), **self.variables.get(host, {})}
+            host: {"sglang_gateway": self.gateways.get(host, "gw"), **way[host], **self.variables.get(host, {})}
             for host in self.hosts
         }
         return {
@@ -156,7 +159,7 @@ class Play:
                 "vars": common,
                 "children": {
                     "sglang": {"hosts": listed, "vars": servers},
-                    "fronts": {"hosts": {name: {} for name in self.fronts}},
+                    "fronts": {"hosts": {name: way[name] for name in self.fronts}},
                 },
             }
         }

@@ -11,7 +11,6 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -42,8 +41,6 @@ class ActionModule(ActionBase):
         if result.pop("kill", False):
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(60)
-        if "connection" in result:
-            Path(variables["connection_file"]).write_text(result.pop("connection"))
         return result
 
     def sglang_plan(self, world: Any, host: str, place: str, args: Any) -> dict[str, Any]:
@@ -69,6 +66,8 @@ class ActionModule(ActionBase):
 
     def sglang_server(self, world: Any, host: str, place: str, args: Any) -> dict[str, Any]:
         seen, state = world["hosts"][host], args["state"]
+        if self._task.check_mode:
+            return {"changed": False}
         if state == "started":
             new = seen["release"] != world["described"]
             seen["edited"] = []

@@ -141,3 +141,26 @@ def test_a_server_that_cannot_be_put_back_is_out_of_every_gateway(tmp_path: Path
     assert play.states == {"a": "out", "b": "planned"}, run.text
     assert play.note("a") == "dead Then, putting back what served before: dead"
     assert play.routed == {"g1": ["b"], "g2": ["b"]}
+
+
+def test_a_rollback_passes_over_a_host_that_does_not_answer_and_says_so(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", "b", gateways={"a": ["g1", "g2"], "b": ["g1", "g2"]})
+    world = play.world
+    for host in world["hosts"].values():
+        host.update(release=NEW, activation=2)
+    play.write(world)
+    play.gone("a")
+    run = play.run("rollback")
+    assert run.status != 0
+    assert "a did not answer and serve what they served" in run.text
+    assert play.releases == {"a": NEW, "b": OLD}
+    assert play.world["cut"] == [] and play.routed == {"g1": ["a", "b"], "g2": ["a", "b"]}
+    assert [call["args"]["state"] for call in play.calls("sglang_server", host="b")][1:] == [
+        "claimed",
+        "restored",
+        "released",
+    ]
+    play.back("a")
+    run = play.run("rollback", sglang_hosts="a")
+    assert run.status == 0, run.text
+    assert play.releases == {"a": OLD, "b": OLD}
