@@ -15,7 +15,12 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-FIGURES = {"levels": [{"concurrency": 1}], "accept_length": None, "accept_length_most": None}
+LEVEL = {"concurrency": 1, "output_tok_s": {"median": 9.0, "min": 8.0, "max": 10.0, "spread": 0.1}}
+FIGURES = {
+    "levels": [{**LEVEL, "ttft_ms": {"median": 20.0}, "itl_ms": None, "accept_length": None}],
+    "accept_length": None,
+    "accept_length_most": None,
+}
 
 
 class ActionModule(ActionBase):
@@ -74,14 +79,16 @@ class ActionModule(ActionBase):
             if new:
                 self._switch(world, host, world["described"])
             return {"changed": new, "servers": [{"name": "tiny", "activation": seen["activation"]}]}
-        if state == "restored" and (args.get("reject") or {}).get("tiny") == seen["activation"]:
+        if state == "restarted":
+            self._switch(world, host, seen["release"], seen["activation"])
+        elif state == "restored" and (args.get("reject") or {}).get("tiny") == seen["activation"]:
             self._switch(world, host, world["before"])
             seen["restored_from"] = 1
         elif state == "restored" and not seen["ready"]:
             self._switch(world, host, world["before"])
-        return {"changed": state == "restored"}
+        return {"changed": state in ("restored", "restarted")}
 
-    def _switch(self, world: Any, host: str, release: str) -> None:
+    def _switch(self, world: Any, host: str, release: str, activation: int = 0) -> None:
         """Stop what runs, which cuts what a gateway still sends there."""
         seen = world["hosts"][host]
         urls = world["urls"][host]
@@ -89,7 +96,7 @@ class ActionModule(ActionBase):
             f"{name} {url}" for name, listed in world["gateways"].items() for url in urls if listed[url] == "present"
         ]
         world["cut"] += cut
-        seen.update(release=release, activation=seen["activation"] + 1, pid=seen["pid"] + 1, ready=False)
+        seen.update(release=release, activation=activation or seen["activation"] + 1, pid=seen["pid"] + 1, ready=False)
 
     def sglang_ready(self, world: Any, host: str, place: str, args: Any) -> dict[str, Any]:
         world["hosts"][host]["ready"] = True
