@@ -89,6 +89,11 @@ CATEGORIES: dict[str, Category] = {
         "Let the unit's user (run_as) read the path that the line names, folders above it included; caches must be its "
         "own.",
     ),
+    "home_missing": Category(
+        CONFIGURATION,
+        "`Could not determine home directory.` (the user of the process has no entry and HOME is not set).",
+        "Set HOME for the service, or run it as a user that the host knows; caches of kernels go there.",
+    ),
     # -- killed -------------------------------------------------------------------------------------------------
     "child_sigkill_host_oom": Category(
         ENVIRONMENT,

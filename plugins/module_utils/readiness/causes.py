@@ -279,8 +279,11 @@ def _rank_named(story: Story, cause: Cause) -> str:
 
 
 def _settle_peer(story: Story, cause: Cause, dummy: int | None) -> Cause:
-    """Nobody has said what happened to the other one."""
-    return replace(cause, category="dist_timeout" if _OF_RANKS.search(cause.piece.message) else "unknown")
+    """Nobody has said what happened to the other one; it is where the last of the ranks is."""
+    behind = [story.phase_of(rank) for rank in story.ranks if rank]
+    phase = min(behind, key=ms.PHASES.index, default=cause.phase)
+    known = "dist_timeout" if _OF_RANKS.search(cause.piece.message) else "unknown"
+    return replace(cause, category=known, phase=phase)
 
 
 def _settle_oom(story: Story, cause: Cause, dummy: int | None) -> Cause:

@@ -30,6 +30,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("too_many_open_files", r"\[Errno 24\]|Too many open files", SPECIFIC),
     _s("storage_failed", r"\[Errno (?:116|5)\]|Stale file handle|Input/output error", SPECIFIC),
     _s("permission_denied", r"^PermissionError: (?!.*(?:bind|address))", NORMAL),
+    _s("home_missing", r"Could not determine home directory", SPECIFIC),
     _s("cuda_oom", r"CUDA out of memory|HIP out of memory", SPECIFIC),
     _s("cuda_oom", r"(?:CUDA|Cuda|cuda)[^\n]{0,40}\bout of memory\b|CUBLAS_STATUS_ALLOC_FAILED", SPECIFIC),
     _s("cuda_oom", r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation", SPECIFIC),
@@ -67,7 +68,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("illegal_memory_access", r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS", SPECIFIC),
     _s("driver_too_old", r"NVIDIA driver on your system is too old|CUDA driver version is insufficient", EXACT),
     _s("driver_library_mismatch", r"Driver/library version mismatch|Error 803: system has unsupported", EXACT),
-    _s("cuda_not_initialized", r"Error 802: system not yet initialized|CUDA initialization error", SPECIFIC),
+    _s("cuda_not_initialized", r"system not yet initialized|CUDA (?:error: )?initialization error", SPECIFIC),
     _s("no_gpu_driver_for_triton", r"\b0 active drivers \(\[\]\)", SPECIFIC),
     _s(
         "no_accelerator",
@@ -76,10 +77,25 @@ EXCEPTIONS: tuple[Signature, ...] = (
         r"nvidia-smi not found|couldn't communicate with the NVIDIA driver",
         source=("No accelerator (", "nvidia-smi not found"),
     ),
-    _s("cuda_error", r"CUDA error: (?P<error>[^\n]+)|Cuda failure \d+|CUBLAS_STATUS_\w+|CUDNN_STATUS_\w+", GENERIC),
+    _s(
+        "no_kernel_image", r"No supported CUDA architectures found|Unsupported architecture|only supports sm\d+", NORMAL
+    ),
+    _s(
+        "cuda_error",
+        r"CUDA (?:driver )?error: (?P<error>[^\n]+)|Triton Error \[CUDA\]|CUBLAS_STATUS_\w+|CUDNN_STATUS_\w+",
+        GENERIC,
+    ),
     # -- the environment's packages
     _s("kernel_wheel_torch_abi", r"undefined symbol: (?P<symbol>\S+)", EXACT),
     _s("shared_library_missing", r"(?P<library>lib\S+): cannot open shared object file", SPECIFIC),
+    _s("shared_library_missing", r"libcuda\.so cannot found", SPECIFIC),
+    _s(
+        "package_versions_conflict",
+        r"Torch not compiled with CUDA enabled|operator torchvision::\w+ does not exist|"
+        r"compiled with different CUDA major versions|is required for a normal functioning of this module|"
+        r"Transformers version \S+ is not supported for model",
+        SPECIFIC,
+    ),
     _s(
         "package_versions_conflict",
         r"flashinfer-cubin version .* does not match|flashinfer-jit-cache version .* does not match|"
@@ -102,7 +118,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         frames=_BUILDING,
     ),
     _s("jit_build_failed", r"ptxas fatal|ptxas.*(?:is not defined|not supported)", SPECIFIC),
-    _s("jit_build_failed", r"Ninja build failed|\['?ninja'?.*non-zero exit status", NORMAL),
+    _s("jit_build_failed", r"Ninja build failed|\['?ninja'?.*non-zero exit status|Failed to find C compiler", NORMAL),
     _s("jit_build_failed", r"(?:nvcc|cicc|ptxas|gcc|g\+\+).*(?:non-zero exit status|failed with)", GENERIC),
     _s("source_syntax_error", r"^(?:SyntaxError|IndentationError|TabError): ", SPECIFIC),
     _s("system_library_too_old", r"version `(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found", EXACT),
@@ -110,7 +126,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s(
         "python_module_missing",
         r"^ImportError: (?:.*(?:[Pp]lease install|[Ii]nstall (?:it|\S+) (?:with|via|from|by)|is not installed|"
-        r"requires? the .* package)|.* is required\b)",
+        r"requires? the .* packages?\b|requires the following packages)|.* is required\b)",
         NORMAL,
     ),
     _s("import_error", r"^ImportError: ", GENERIC),
@@ -139,6 +155,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s(
         "weights_missing",
         r"(?:No such file or directory|does not exist|not found).*\.(?:safetensors|bin|pt|gguf)\b|"
+        r"unable to open file .*\.(?:safetensors|bin|pt|gguf)\b.*No such file or directory|"
         r"(?i:missing shard)|Missing keys .* in presharded",
         SPECIFIC,
     ),
@@ -183,6 +200,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         NORMAL,
     ),
     _s("model_config_broken", r"JSONDecodeError", GENERIC, frames=r"config"),
+    _s("model_config_broken", r"^KeyError: '(?:architectures|model_type)'", NORMAL),
     _s("tokenizer_broken", r".", GENERIC - 5, frames=r"get_tokenizer|tokenization_|AutoTokenizer\.from_pretrained"),
     _s(
         "architecture_unknown",
@@ -348,6 +366,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s("nccl_error", r"ncclInvalidUsage|ncclInvalidArgument|Duplicate GPU detected", GENERIC + 5),
     _s("dist_timeout", r"Watchdog caught collective operation timeout|Timed out initializing process group", GENERIC),
+    _s("dist_timeout", r"Timed out after \d+ seconds waiting for clients", GENERIC),
     # -- HTTP
     _s("http_port_in_use", r"\[Errno 98\]|[Aa]ddress already in use", NORMAL),
     _s("http_bind_failed", r"\[Errno 99\]|\[Errno 13\].*bind|Cannot assign requested address", NORMAL),

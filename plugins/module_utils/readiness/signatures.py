@@ -121,7 +121,7 @@ UNHEALTHY = re.compile(
 )
 ENDED = re.compile(
     r"Received sigquit|SIGQUIT received|SIGTERM received|kill_process_tree called|Gracefully exiting|"
-    r"INFO: +Finished server process|Scheduler hit an exception"
+    r"INFO: +Finished server process|Scheduler hit an exception|crashed with exit code"
 )
 # An answer that only a living scheduler can give (a stream is answered with 200 before there is anything in it).
 ANSWERED = re.compile(r'INFO: +\S+ - "GET /health(?:_generate)? HTTP/[\d.]+" 200')

@@ -68,7 +68,8 @@ class Story:
     sigquit: Piece | None = None
     begun: Piece | None = None
     ready: Piece | None = None
-    over: bool = False
+    #: The last line that says that a server ends.
+    over: int = 0
     last: Piece | None = None
     last_stamp: float | None = None
     alive_at: float | None = None
@@ -262,7 +263,7 @@ class Story:
         if message.startswith("server_args="):
             return
         if sig.ENDED.search(message):
-            self.over = True
+            self.over = piece.number
         self._note_ends(piece)
         self._note_start(piece)
         self._look_for_explanations(piece)
@@ -332,6 +333,7 @@ class Reader:
         self.story = Story()
         self.bytes_seen = 0
         self._began_at = began_at
+        self._recorded = 0
         self._splitter = Splitter()
 
     def feed(self, data: bytes) -> None:
@@ -349,8 +351,13 @@ class Reader:
 
     def _take(self, piece: Piece) -> None:
         if self._starts_anew(piece):
-            self.story = Story()
+            # what Python has warned of since the earlier start's end belongs to this one
+            end = self.story.over or self._recorded
+            since = [entry for entry in self.story.explanations if entry[0].piece.number > end]
+            self.story = Story(explanations=since)
         self.story.take(piece)
+        if piece.record:
+            self._recorded = piece.number
 
     def _starts_anew(self, piece: Piece) -> bool:
         if self._began_at is not None:
@@ -359,5 +366,5 @@ class Reader:
             self._began_at = None
             return True
         first_words = piece.record and not piece.rank and piece.message.startswith("server_args=")
-        went_on = self.story.over or any(ms.DIST_INIT in reached for reached in self.story.ranks.values())
-        return first_words and went_on and bool(self.story.arguments)
+        went_on = self.story.over or any(phase != ms.ARGS for reached in self.story.ranks.values() for phase in reached)
+        return first_words and went_on

@@ -5,7 +5,7 @@
 A scheduler logs its traceback as one record, but its lines may be split by lines of other ranks, and two tracebacks
 may be interleaved line by line. Lines of a traceback carry no rank. What can be relied on: a traceback opens with
 ``Traceback (most recent call last):``, its frames are indented, and the first line after them that is not is the
-exception. With several open, the exception belongs to the one that opened first.
+exception. With several open, the exception belongs to the one whose rank it names, or else to the first.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _HARMLESS = re.compile(
 )
 # What another process says, or the same one at its very end: no line of an exception's message.
 _OTHERS = re.compile(r"Fatal Python error: |terminate called |Process \w+-\d+:$")
+# Which rank, or whose card, an exception speaks of.
+_NAMED = re.compile(r"\bTP rank (\d+) could|\bGPU (\d+) has a total capacity")
 # The HTTP server logs what ends it.
 _SERVERS = re.compile(r"(?:ERROR|CRITICAL):")
 _OUTERMOST = re.compile(r"(?:launch_server|__main__)\.py\", line \d+, in <module>|\"<string>\"|<frozen runpy>")
@@ -120,17 +122,26 @@ class Tracebacks:
         message = piece.message
         if message[:1] in (" ", "\t") or not message:
             for raised in self._open:
-                if len(raised.frames) < _LONGEST:
+                if message and len(raised.frames) < _LONGEST:
                     raised.frames.append(message)
             return True
         match = _EXCEPTION.match(message)
         if not match or match["name"] in _NOT_EXCEPTION:
             return False
-        raised = self._open.pop(0)
+        raised = self._whose(message)
+        self._open.remove(raised)
         raised.lines.append(piece)
         self._keep(raised)
         self._last = raised
         return True
+
+    def _whose(self, message: str) -> Raised:
+        """The open one that an exception belongs to: whose rank it names, or the first."""
+        named = _NAMED.search(message) if len(self._open) > 1 else None
+        if named is not None:
+            owner = re.compile(rf"\bTP{named[1] or named[2]}\b")
+            return next((raised for raised in self._open if owner.search(raised.rank)), self._open[0])
+        return self._open[0]
 
     def _continues(self, piece: Piece) -> bool:
         if _OTHERS.match(piece.message):

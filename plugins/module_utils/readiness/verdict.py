@@ -14,7 +14,7 @@ from . import milestones as ms
 from . import signatures as sig
 from .categories import CATEGORIES
 from .lines import Piece
-from .ranks import in_world
+from .ranks import in_world, size
 from .story import Story
 
 READY = "ready"
@@ -176,10 +176,11 @@ def _complaint(story: Story) -> Piece | None:
 
 def _zombie_like(story: Story) -> bool:
     """Health failed again and again at the same heartbeat, with nothing done in between."""
-    if story.forced is not None:
-        return True
     busy = story.pending > 0 or story.jit is not None
-    return story.ready is not None and len(story.unhealthy) >= (_UNHEALTHY_BUSY if busy else _UNHEALTHY)
+    enough = _UNHEALTHY_BUSY if busy else _UNHEALTHY
+    if story.forced is not None and not busy:
+        enough = 1  # SGLang itself has given its scheduler up
+    return story.ready is not None and len(story.unhealthy) >= enough
 
 
 def _zombie(story: Story) -> State:
@@ -212,7 +213,7 @@ def _patience(story: Story, seen: Observation, phase: str) -> float:
     """Seconds of silence that this phase is given."""
     if phase in seen.patience:
         return seen.patience[phase]
-    return ms.patience_of(ms.PATIENCE.get(phase, float("inf")), int(story.arguments.get("nnodes", "1")))
+    return ms.patience_of(ms.PATIENCE.get(phase, float("inf")), size(story.arguments, "nnodes"))
 
 
 def _silent(story: Story, seen: Observation) -> float | None:
@@ -244,11 +245,11 @@ def _laggard(story: Story) -> tuple[str, str, Piece | None]:
 
 def _absent(story: Story, ranks: Iterable[str]) -> str:
     """The first tensor-parallel rank of this host of which there is no word, where that is the only kind of rank."""
-    size = int(story.arguments.get("tp_size", "1") or 1)
-    nodes, node = (int(story.arguments.get(name, default)) for name, default in (("nnodes", "1"), ("node_rank", "0")))
-    here = range(size // nodes * node, size // nodes * (node + 1))
-    if any(story.arguments.get(name, "1") not in ("1", "None") for name in ("dp_size", "pp_size")):
+    if any(size(story.arguments, name) > 1 for name in ("dp_size", "pp_size")):
         return ""
+    share = size(story.arguments, "tp_size") // size(story.arguments, "nnodes")
+    node = size(story.arguments, "node_rank", 0)
+    here = range(share * node, share * (node + 1))
     heard = {_tp(rank) for rank in ranks}
     return next((f"TP{number}" for number in here if heard and number not in heard), "")
 

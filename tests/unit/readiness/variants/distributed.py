@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from writing import Log
+from writing import Log, frames
 
 from . import Wanted, variant
 
@@ -193,3 +193,33 @@ def only_a_pipe_tells() -> Wanted:
     log = Log("0.5.15").arguments().dist()
     line = log.bare("BrokenPipeError: [Errno 32] Broken pipe")
     return Wanted(log, line, "unknown", unit="dead:exit=1")
+
+
+@variant
+def exceptions_that_come_in_another_order_than_their_tracebacks() -> Wanted:
+    """Each names the rank that it is of."""
+    log = Log("0.5.9", tp=4).arguments().dist().weights(upto=2, ends=False).put("\n")
+    for rank in ("TP0", "TP2"):
+        log.say("Scheduler hit an exception: Traceback (most recent call last):", rank)
+        log.raw(*frames())
+    line = log.lines
+    log.raw(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB. GPU 2 has a total capacity of 94.97 GiB."
+    )
+    log.raw(
+        "ValueError: TP rank 0 could finish the model loading, but there are other ranks that didn't finish loading."
+    )
+    return Wanted(log.sigquit(), line, "cuda_oom", rank="TP2", phase="weights")
+
+
+@variant
+def only_those_tell_that_have_loaded() -> Wanted:
+    """A rank died without a word; it was still loading."""
+    log = Log("0.5.9", tp=4).arguments().dist().all("Load weight begin. avail mem=90.00 GB")
+    for rank in ("TP0", "TP1", "TP3"):
+        log.say("Load weight end. elapsed=8.31 s, type=LlamaForCausalLM", rank)
+    line = log.later(480).hit(
+        "ValueError: TP rank 0 could finish the model loading, but there are other ranks that didn't finish loading.",
+        rank="TP0",
+    )
+    return Wanted(log.sigquit(), line, "dist_timeout", rank="TP0", phase="weights")

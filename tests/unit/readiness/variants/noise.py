@@ -249,3 +249,42 @@ def interrupted_at_a_terminal() -> Wanted:
     log = Log("0.5.9").arguments().dist().weights(upto=1, ends=False).put("\n")
     line = log.bare("KeyboardInterrupt")
     return Wanted(log, line, "stopped_by_request", "stopped", unit="dead:exit=130")
+
+
+# -- what an earlier start has left in the file ----------------------------------------------------------------------
+@variant
+def the_end_of_an_earlier_start_without_its_head() -> Wanted:
+    """The file was cut at its head."""
+    log = Log("0.5.9", tp=2)
+    log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.", rank="TP1")
+    log.sigquit().later(60).ready()
+    return Wanted(log, log.lines - 1, "none", "ready", unit="active")
+
+
+@variant
+def the_middle_of_an_earlier_start() -> Wanted:
+    log = Log("0.5.14", tp=2).batch().say("The server is fired up and ready to roll!")
+    log.say("Subprocess scheduler_0 (pid=1) crashed with exit code -9. Triggering SIGQUIT for cleanup...")
+    log.later(60).arguments().dist().all("Load weight begin. avail mem=90.00 GB")
+    return Wanted(log, log.lines - 1, "loading_weights", "still_starting", unit="active", phase="weights")
+
+
+@variant
+def a_warning_between_two_starts_belongs_to_the_second() -> Wanted:
+    log = Log("0.5.9", tp=2).ready().batch()
+    log.say("SIGTERM received. signum=None frame=None. Draining requests and shutting down...").later(60)
+    line = log.lines
+    log.raw("/x/cuda/__init__.py:182: UserWarning: The NVIDIA driver on your system is too old (found version 12040).")
+    log.say("Fail to set RLIMIT_NOFILE: current limit exceeds maximum limit").arguments()
+    log.bare("RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA) is available.")
+    return Wanted(log, line, "driver_too_old", unit="dead:exit=1")
+
+
+@variant
+def a_stop_of_a_server_that_was_busy_for_once() -> Wanted:
+    """SGLang gives a scheduler up for one failed health check, and finds it well only at the next one."""
+    log = Log("0.5.12", tp=2).ready().batch("Prefill").later(25).say(UNHEALTHY.format("10:46:08")).batch()
+    line = log.lines
+    log.say("SIGTERM received. signum=None frame=None. Draining requests and shutting down...").later(3)
+    log.say("Signal SIGTERM received while health check failed. Force exiting.")
+    return Wanted(log, line, "stopped_by_request", "stopped")

@@ -110,7 +110,86 @@ WORDS = {
         "flashinfer_jit_no_nvcc",
         "RuntimeError: Assertion error (/deep_gemm/csrc/jit/compiler.hpp:140): Cannot find NVCC, please set CUDA_HOME",
     ),
+    "no_compiler_for_triton": Words(
+        "0.5.12",
+        "jit_build_failed",
+        "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+        (_at("triton/runtime/build.py", "_build"),),
+    ),
+    "no_libcuda_for_triton": Words(
+        "0.5.9",
+        "shared_library_missing",
+        "AssertionError: libcuda.so cannot found!\nPossible files are located at ['/usr/lib/libcuda.so.1']",
+        cause="cannot found",
+    ),
+    "the_fabric_in_the_words_of_a_new_torch": Words(
+        "0.5.23", "cuda_not_initialized", "torch.AcceleratorError: CUDA error: system not yet initialized"
+    ),
+    "a_process_that_was_forked": Words(
+        "0.5.12", "cuda_not_initialized", "RuntimeError: CUDA error: initialization error"
+    ),
+    "an_error_of_the_driver": Words("0.5.14", "cuda_error", "RuntimeError: CUDA driver error: invalid argument"),
+    "an_error_of_a_launch": Words("0.5.14", "cuda_error", "RuntimeError: Triton Error [CUDA]: invalid argument"),
+    "an_error_of_cuda_that_nccl_met": Words(
+        "0.5.9",
+        "nccl_error",
+        _NCCL.format("cuda", "ncclUnhandledCudaError: Call to CUDA function failed.", "Cuda failure 217 'peer access'"),
+        cause="NCCL error in",
+    ),
+    "a_card_that_flashinfer_does_not_know": Words(
+        "0.5.15", "no_kernel_image", "RuntimeError: No supported CUDA architectures found for major versions [9, 10]."
+    ),
+    "a_card_that_deep_gemm_does_not_know": Words(
+        "0.5.9",
+        "no_kernel_image",
+        "RuntimeError: Assertion error (/deep_gemm/csrc/apis/gemm.hpp:90): Unsupported architecture",
+    ),
+    "a_card_that_is_too_old": Words("0.5.9", "no_kernel_image", "RuntimeError: SGLang only supports sm75 and above."),
+    # packages
+    "a_torch_without_cuda": Words(
+        "0.5.9", "package_versions_conflict", "AssertionError: Torch not compiled with CUDA enabled", main=True
+    ),
+    "a_torchvision_of_another_torch": Words(
+        "0.5.12", "package_versions_conflict", "RuntimeError: operator torchvision::nms does not exist", main=True
+    ),
+    "a_hub_of_another_transformers": Words(
+        "0.5.9",
+        "package_versions_conflict",
+        "ImportError: huggingface-hub>=0.34.0,<1.0 is required for a normal functioning of this module, but "
+        "found 1.1.2.",
+        main=True,
+    ),
+    "a_model_that_needs_a_newer_transformers": Words(
+        "0.5.9",
+        "package_versions_conflict",
+        "ValueError: Transformers version 4.57.1 is not supported for model glm5 or model type glm_moe_dsa. Please "
+        "upgrade transformers to >= 5.0.0.",
+        main=True,
+    ),
+    "packages_that_the_models_code_needs": Words(
+        "0.5.9",
+        "python_module_missing",
+        "ImportError: This modeling file requires the following packages that were not found in your "
+        "environment: tiktoken",
+        main=True,
+    ),
+    "a_user_without_a_home": Words(
+        "0.5.12", "home_missing", "RuntimeError: Could not determine home directory.", main=True
+    ),
     # the model
+    "a_shard_that_cannot_be_opened": Words(
+        "0.5.14",
+        "weights_missing",
+        "RuntimeError: unable to open file </srv/m/model-00002-of-00004.safetensors> in read-only mode: No such "
+        "file or directory (2)",
+    ),
+    "a_config_without_a_class": Words(
+        "0.5.9",
+        "model_config_broken",
+        "KeyError: 'architectures'",
+        (_at("sglang/srt/configs/model_config.py", "__init__"),),
+        main=True,
+    ),
     "shards_that_the_index_names": Words(
         "0.5.23",
         "weights_missing",
@@ -215,7 +294,12 @@ WORDS = {
         "ValueError: DFLASH speculative decoding requires setting --speculative-draft-model-path.",
         main=True,
     ),
-    # the command line, ports
+    # the command line, ports, other hosts
+    "a_host_that_never_came": Words(
+        "0.5.18",
+        "dist_timeout",
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
+    ),
     "no_model_at_all": Words(
         "0.5.23",
         "unknown_option",
