@@ -72,6 +72,13 @@ def test_with_nothing_to_put_right_nothing_is_touched_and_a_silent_gateway_is_sa
     assert asked == {"g1": ["a", "b"], "g2": ["a"]}
 
 
+def test_a_gateway_that_is_no_name_is_told(tmp_path: Path) -> None:
+    play = in_order(tmp_path, "a", variables={"a": {"sglang_gateway": {"gw": 1}}})
+    run = play.run("drift")
+    assert run.status != 0
+    assert "sglang_gateway is a mapping; wanted the name of a gateway's host" in run.text
+
+
 def test_every_gateway_that_lost_a_worker_gets_it_back(tmp_path: Path) -> None:
     play = in_order(tmp_path, "a", "b", gateways={"a": ["g1", "g2"], "b": ["g1", "g2"]})
     world = play.world

@@ -18,10 +18,10 @@ def replica(folder: Path) -> Play:
     """One server over ``a`` and ``b``, and another one."""
     ranks = {host: {"sglang_replica": "wide"} for host in ("a", "b")}
     play = fleet(folder, "a", "b", "c", variables=ranks)
-    # rank 0 alone is a worker
+    # rank 0 alone is a worker, and dies with rank 1
     world = play.world
     world["gateways"]["gw"].pop("http://b:30000")
-    world["urls"]["b"] = []
+    world["urls"]["b"] = ["http://a:30000"]
     play.write(world)
     return play
 
@@ -73,7 +73,7 @@ def test_no_host_of_a_replica_is_stopped_where_it_cannot_be_drained(tmp_path: Pa
     run = play.roll()
     assert run.status != 0
     assert play.states == {"wide": "restored", "c": "planned"}, run.text
-    assert [host["activation"] for host in play.world["hosts"].values()] == [1, 1, 1]
+    assert [host["pid"] for host in play.world["hosts"].values()] == [100, 100, 100]
     assert play.routed == {"gw": ["a", "c"]}
 
 
@@ -85,6 +85,19 @@ def test_a_replica_that_is_too_slow_goes_back_as_a_whole(tmp_path: Path) -> None
     assert run.status != 0
     assert play.states == {"wide": "restored", "c": "planned"}, run.text
     assert play.releases == {"a": OLD, "b": OLD, "c": OLD}
+    assert play.world["cut"] == []
+    assert play.routed == {"gw": ["a", "c"]}
+
+
+def test_where_one_rank_starts_anew_all_do_and_none_is_sent_anything_meanwhile(tmp_path: Path) -> None:
+    play = replica(tmp_path)
+    world = play.world
+    world["hosts"]["a"]["release"] = world["hosts"]["c"]["release"] = NEW
+    play.write(world)
+    run = play.roll()
+    assert run.status == 0, run.text
+    hosts = play.world["hosts"]
+    assert [(hosts[name]["activation"], hosts[name]["pid"]) for name in "abc"] == [(1, 101), (2, 101), (1, 100)]
     assert play.world["cut"] == []
     assert play.routed == {"gw": ["a", "c"]}
 
@@ -104,6 +117,18 @@ def test_what_a_killed_run_had_put_in_force_still_has_every_gate_before_it(tmp_p
     (before, dummy, after) = play.calls("sglang_bench")
     assert "compare_with" not in before["args"] and after["args"]["compare_with"]["levels"]
     assert "was" not in play.kept["units"][0], "what was in force is in force again"
+
+
+def test_a_run_that_was_killed_while_it_put_a_host_back_is_gone_on_with(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", "b", "c")
+    play.fails("dead", module="sglang_ready")
+    play.fault({"kill": True}, module="sglang_server", state="restored")
+    assert play.roll().status != 0
+    assert (play.states["a"], play.releases["a"], play.routed) == ("started", OLD, {"gw": ["b", "c"]})
+    run = play.roll(rollout_resume=True)
+    assert run.status == 0, run.text
+    assert set(play.states.values()) == {"done"} and set(play.releases.values()) == {NEW}
+    assert play.world["cut"] == [] and play.routed == {"gw": ["a", "b", "c"]}
 
 
 def test_a_host_that_misses_one_word_is_not_taken_for_changed(tmp_path: Path) -> None:
@@ -164,3 +189,40 @@ def test_a_rollback_passes_over_a_host_that_does_not_answer_and_says_so(tmp_path
     run = play.run("rollback", sglang_hosts="a")
     assert run.status == 0, run.text
     assert play.releases == {"a": OLD, "b": OLD}
+
+
+def test_a_measurement_is_away_from_every_gateway_and_from_other_runs(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a", gateways={"a": ["g1", "g2"]})
+    world = play.world
+    world["hosts"]["a"]["release"] = NEW
+    play.write(world)
+    run = play.run("bench")
+    assert run.status == 0, run.text
+    order = [
+        (call["module"], call["args"].get("state"), call["place"])
+        for call in play.world["calls"]
+        if call["module"] in ("sglang_server", "gateway_worker", "sglang_bench")
+    ]
+    assert order == [
+        ("sglang_server", "claimed", ""),
+        ("gateway_worker", "drained", "g1"),
+        ("gateway_worker", "drained", "g1"),
+        ("gateway_worker", "drained", "g2"),
+        ("sglang_server", "started", ""),
+        ("sglang_bench", None, ""),
+        ("sglang_server", "restored", ""),
+        ("gateway_worker", "present", "g1"),
+        ("gateway_worker", "present", "g2"),
+        ("sglang_server", "released", ""),
+    ]
+    assert (tmp_path / "reports" / "bench.html").exists()
+
+
+def test_what_another_run_works_on_is_not_measured(tmp_path: Path) -> None:
+    play = fleet(tmp_path, "a")
+    world = play.world
+    world["hosts"]["a"]["release"] = NEW
+    play.write(world)
+    play.fails("being changed by another run", module="sglang_server", state="claimed")
+    assert play.run("bench").status != 0
+    assert {call["module"] for call in play.world["calls"]} == {"sglang_plan", "sglang_server"}
