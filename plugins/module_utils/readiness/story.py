@@ -367,4 +367,4 @@ class Reader:
             return True
         first_words = piece.record and not piece.rank and piece.message.startswith("server_args=")
         went_on = self.story.over or any(phase != ms.ARGS for reached in self.story.ranks.values() for phase in reached)
-        return first_words and went_on
+        return first_words and bool(went_on)
