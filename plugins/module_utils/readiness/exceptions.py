@@ -78,7 +78,9 @@ EXCEPTIONS: tuple[Signature, ...] = (
         source=("No accelerator (", "nvidia-smi not found"),
     ),
     _s(
-        "no_kernel_image", r"No supported CUDA architectures found|Unsupported architecture|only supports sm\d+", NORMAL
+        "no_kernel_image",
+        r"No supported CUDA architectures found|Unsupported architecture|GPUs with sm\d+|only supports sm\d+",
+        NORMAL,
     ),
     _s(
         "cuda_error",
@@ -119,6 +121,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s("jit_build_failed", r"ptxas fatal|ptxas.*(?:is not defined|not supported)", SPECIFIC),
     _s("jit_build_failed", r"Ninja build failed|\['?ninja'?.*non-zero exit status|Failed to find C compiler", NORMAL),
+    _s("jit_build_failed", r"\bSM \S+ requires CUDA >=", NORMAL),
     _s("jit_build_failed", r"(?:nvcc|cicc|ptxas|gcc|g\+\+).*(?:non-zero exit status|failed with)", GENERIC),
     _s("source_syntax_error", r"^(?:SyntaxError|IndentationError|TabError): ", SPECIFIC),
     _s("system_library_too_old", r"version `(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found", EXACT),

@@ -139,6 +139,12 @@ WORDS = {
     "a_card_that_flashinfer_does_not_know": Words(
         "0.5.15", "no_kernel_image", "RuntimeError: No supported CUDA architectures found for major versions [9, 10]."
     ),
+    "a_card_too_old_for_flashinfer": Words(
+        "0.5.15", "no_kernel_image", "RuntimeError: FlashInfer requires GPUs with sm75 or higher"
+    ),
+    "a_toolkit_too_old_for_the_card": Words(
+        "0.5.15", "jit_build_failed", "RuntimeError: SM 12.x requires CUDA >= 12.9"
+    ),
     "a_card_that_deep_gemm_does_not_know": Words(
         "0.5.9",
         "no_kernel_image",
