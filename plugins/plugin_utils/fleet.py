@@ -59,23 +59,29 @@ def _url(host: str, server: Mapping[str, Any]) -> str:
 def whole(hostvars: HostVars, wanted: Sequence[str], group: Sequence[str] = ()) -> list[str]:
     """``wanted``, and then the hosts that serve beside them: behind one of their gateways, or, where a wanted host has
     none, those of ``group`` that have none either."""
-    doors = {gateway for name in wanted for gateway in gateways(hostvars[name])}
-    alone = any(not gateways(hostvars[name]) for name in wanted)
-    beside = [
-        name
-        for name in (hostvars if doors else group)
-        if name not in wanted
-        and (doors.intersection(gateways(hostvars[name])) or (alone and name in group and not gateways(hostvars[name])))
-        and any(hostvars[name].get(key) for key in ("sglang_instances", "sglang_worker_urls"))
-    ]
-    return [*wanted, *beside]
+    return list(_doors(hostvars, wanted, group))
 
 
 def by_gateway(hostvars: HostVars, wanted: Sequence[str]) -> dict[str, list[str]]:
     """The gateways in front of ``wanted``, each with all hosts whose servers it is to have."""
-    found: dict[str, list[str]] = {gateway: [] for name in wanted for gateway in gateways(hostvars[name])}
-    for name in whole(hostvars, wanted):
-        for gateway in gateways(hostvars[name]):
+    doors = _doors(hostvars, wanted)
+    found: dict[str, list[str]] = {gateway: [] for name in wanted for gateway in doors[name]}
+    for name, gateways_of in doors.items():
+        for gateway in gateways_of:
             if gateway in found:
                 found[gateway].append(name)
     return found
+
+
+def _doors(hostvars: HostVars, wanted: Sequence[str], group: Sequence[str] = ()) -> dict[str, list[str]]:
+    """The hosts of :func:`whole`, each with its gateways. A host's variables cost a millisecond: each is asked once."""
+    doors = {name: gateways(hostvars[name]) for name in wanted}
+    theirs = {gateway for found in doors.values() for gateway in found}
+    alone = set(group) if not all(doors.values()) else set()
+    for name in [name for name in (hostvars if theirs else group) if name not in doors]:
+        variables = hostvars[name]
+        found = gateways(variables)
+        beside = theirs.intersection(found) if found else name in alone
+        if beside and any(variables.get(key) for key in ("sglang_instances", "sglang_worker_urls")):
+            doors[name] = found
+    return doors

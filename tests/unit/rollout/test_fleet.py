@@ -65,3 +65,22 @@ def test_each_gateway_has_all_its_hosts_and_those_of_others_are_not_asked() -> N
     assert fleet.by_gateway(FLEET, ["a"]) == {"g": ["a", "b"]}
     assert fleet.by_gateway(FLEET, ["b", "lone"]) == {"g": ["b", "a"], "h": ["b", "c"]}
     assert fleet.by_gateway(FLEET, ["lone"]) == {}
+
+
+class Counted(dict[str, Any]):
+    """Counts how often the variables of a host are asked for."""
+
+    asked = 0
+
+    def __getitem__(self, name: str) -> Any:
+        self.asked += 1
+        return super().__getitem__(name)
+
+
+def test_a_fleet_of_thousands_is_read_once() -> None:
+    hosts = Counted({f"n{number}": host("g") for number in range(2000)})
+    names = list(hosts)
+    assert fleet.by_gateway(hosts, names) == {"g": names}
+    assert hosts.asked == 2000
+    assert fleet.whole(hosts, names[:1]) == names
+    assert hosts.asked == 4000
