@@ -15,7 +15,8 @@ description:
     M(inferops.sglang.sglang_ready), M(inferops.sglang.python_env) and others say while they wait. Only changes,
     failures with their cause and what a task prints stay on the screen.
   - Where the output is no terminal (a file, a pipe, a CI job), where the terminal cannot move its cursor, and with
-    C(-v), it is the callback P(ansible.builtin.default#callback).
+    C(-v), it is the callback P(ansible.builtin.default#callback), but for one thing. A server that did not come up is
+    shown by its message alone, which names the cause, the log and what to do; C(-v) shows the whole diagnosis.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -31,6 +32,7 @@ EXAMPLES = r"""
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
@@ -130,6 +132,11 @@ class CallbackModule(DefaultCallback):
     def v2_playbook_on_include(self, included_file: Any) -> None:
         if self._screen is None:
             super().v2_playbook_on_include(included_file)
+
+    def _dump_results(self, result: Mapping[str, Any], *args: Any, **keywords: Any) -> str:
+        if isinstance(result.get("failure"), Mapping) and "msg" in result and not self._display.verbosity:
+            result = {"msg": result["msg"]}
+        return str(super()._dump_results(result, *args, **keywords))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         if self._screen is not None:

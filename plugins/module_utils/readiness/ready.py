@@ -11,6 +11,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping
+from textwrap import shorten
 from typing import Any
 
 from .. import procfs
@@ -29,6 +30,8 @@ from .watch import TIMEOUT, Abandoned, Options, Result, Watch
 KEPT = "ready.json"
 # How Ansible names a folder that it makes on a host, and a module in one.
 _MADE = re.compile(r"ansible-tmp-[\d.-]+")
+# As much of a cause as a person reads; all of it is in the result.
+_CAUSE = 300
 _SENT = re.compile(r"/AnsiballZ_\w+\.py$")
 
 
@@ -130,15 +133,20 @@ def to_dict(result: Result) -> dict[str, Any]:
 
 
 def message(name: str, result: Result, told: dict[str, Any]) -> str:
-    """One sentence that says what happened, where it is said, and what to do."""
+    """What happened, the line that is the cause, where it stands, and what to do: a few lines for a person."""
     state = result.state
     who = f" of {state.rank}" if state.rank else ""
     head = f"{name} is not ready: {result.verdict}, {state.category}, in phase {state.phase}{who}"
     if result.verdict == TIMEOUT:
         head = f"{name} is not ready after {result.waited_s:.0f} s: still in phase {state.phase} ({state.category})"
-    said = f"; {told['log']}:{state.cause.number}: {state.cause.text.strip()[:600]}" if state.cause else ""
-    findings = "".join(f"; {finding}" for finding in state.findings[:3])
-    return f"{head}{said}{findings}. {state.hint}".rstrip()
+    cause = state.cause
+    rows = [
+        ("cause", shorten(cause.text, _CAUSE, placeholder=" …") if cause else ""),
+        ("log", f"{told['log']}{f', line {cause.number}' if cause else ''}" if told["log"] else ""),
+        *(("also", finding) for finding in state.findings[:3]),
+        ("advice", state.hint),
+    ]
+    return "\n".join([head, *(f"  {label:6} {text}" for label, text in rows if text)])
 
 
 def _failure(result: Result) -> dict[str, Any]:

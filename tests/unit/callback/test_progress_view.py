@@ -143,6 +143,36 @@ def test_into_a_pipe_it_writes_what_the_default_callback_writes(project: Path) -
     assert run("inferops.sglang.progress") == run("ansible.builtin.default")
 
 
+#: Fails as a wait does.
+WAITED = """
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        failure = {"category": "cuda_oom", "ranks": {"TP0": {"weights": "begun"}}}
+        return {"failed": True, "msg": "kimi is not ready\\n  cause  out of memory", "failure": failure, "phases": []}
+"""
+
+
+@pytest.mark.parametrize("loop", ["", "\n      loop: [kimi]"], ids=["once", "in a loop"])
+def test_a_server_that_did_not_come_up_is_told_in_a_few_lines(project: Path, loop: str) -> None:
+    (project / "action_plugins" / "say.py").write_text(WAITED)
+    play = "- hosts: a\n  gather_facts: false\n  tasks:\n    - name: Waits\n      say: {}" + loop
+    (project / "play.yml").write_text(play)
+
+    def run(*words: str) -> str:
+        argv = [ANSIBLE, "-i", "hosts", "play.yml", *words]
+        return subprocess.run(argv, cwd=project, env=environment(), capture_output=True, text=True, check=False).stdout
+
+    short = run()
+    assert "cause  out of memory" in short
+    assert "TP0" not in short and "phases" not in short
+    assert "TP0" in run("-v")
+
+
 class Clock:
     now = 0.0
 
