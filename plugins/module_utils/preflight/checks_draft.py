@@ -17,12 +17,16 @@ _OVERRIDE = "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"
 
 
 def draft_path(facts: Facts) -> Result:
-    if facts.algorithm not in ("EAGLE", "EAGLE3", "STANDALONE"):
+    if not facts.trees:
         return None
     if facts.draft is not None:
-        return place(facts, facts.draft, "speculative.draft_model_path")
+        found = place(facts, facts.draft, "speculative.draft_model_path")
+        own = facts.algorithm == "EAGLE" and loaded_as(facts, facts.draft) != facts.draft.architecture
+        return _own_layers(facts, facts.draft) if own and found.ok and not found.deferred else found
+    if facts.algorithm == "EAGLE" and facts.sources is None:
+        return deferred(f"whether the target drafts with layers of its own is looked up in {facts.waiting_for}")
     if facts.algorithm == "EAGLE" and facts.source("draft_from_target"):
-        return passed("no draft is given, and this release uses the target's own prediction layers")
+        return _own_layers(facts, facts.target)
     return failed(
         f"speculative.algorithm is {facts.algorithm} and no draft_model_path is given: SGLang loads the target a "
         "second time as its own draft, and dies after that (no attribute 'set_embed' or 'hot_token_id'); give the "
@@ -31,31 +35,74 @@ def draft_path(facts: Facts) -> Result:
     )
 
 
+def _own_layers(facts: Facts, model: Model) -> Outcome:
+    """A model drafts with prediction layers of its own: they must be there, with their weights."""
+    count = model.text.get("num_hidden_layers")
+    if model.text.get("num_nextn_predict_layers") == 0 and not facts.source("draft_layers_counted"):
+        return failed(
+            f"{model.path}/config.json says num_nextn_predict_layers: 0: it has no prediction layers to draft with, "
+            "and SGLang dies when it loads them; give a draft's folder, or serve without speculation",
+            num_nextn_predict_layers=0,
+        )
+    # a folder with the prediction layer alone has it as its only one
+    words = ["mtp", "nextn", f"layers.{0 if count == 1 else count}."]
+    if model.names is not None and not any(word in name for name in model.names for word in words):
+        return failed(
+            f"none of the tensors of {model.path} belongs to a prediction layer (none has {', '.join(words)} in its "
+            "name): tools that quantize leave them out, and SGLang would draft with random weights; take a checkpoint "
+            "that has them, give a draft's folder, or serve without speculation",
+            looked_for=words,
+        )
+    return passed(f"this release drafts with the prediction layers of {model.path}")
+
+
+def loaded_as(facts: Facts, draft: Model) -> str | None:
+    """The class that the release takes for the draft: not a target's, for a model that drafts with its own layers."""
+    name: str | None = facts.source("draft_architecture") or draft.architecture
+    return name
+
+
 def _known(facts: Facts) -> Model | None:
     """The draft, where its configuration could be read."""
     draft = facts.draft
-    return draft if facts.eagle and draft is not None and draft.config is not None else None
+    return draft if facts.trees and draft is not None and draft.config is not None else None
 
 
 def draft_algorithm(facts: Facts) -> Result:
+    """What a draft was made for: by the name of its class, and by what the class reads."""
     draft = _known(facts)
     if draft is None or not draft.architecture:
         return None
-    is_eagle3 = "eagle3" in draft.architecture.lower()
-    evidence = {"architecture": draft.architecture, "algorithm": facts.algorithm}
-    if is_eagle3 and facts.algorithm == "EAGLE":
-        return failed(
-            f"speculative.algorithm is EAGLE and the draft is {draft.architecture}, an EAGLE-3 model: it starts, skips "
-            "the draft's fc layer, and accepts nothing (accept length exactly 1.0); set algorithm: EAGLE3",
-            **evidence,
+    name, loaded = draft.architecture, loaded_as(facts, draft)
+    is_eagle3 = "eagle3" in name.lower()
+    takes = (facts.source("draft_class") or {}).get("takes_hidden_states")
+    evidence = {"architecture": name, "algorithm": facts.algorithm}
+    wrong = ""
+    if facts.algorithm == "EAGLE" and is_eagle3:
+        wrong = (
+            f"{name}, an EAGLE-3 model: it starts, skips the draft's fc layer, and accepts nothing (accept length "
+            "exactly 1.0); set algorithm: EAGLE3"
         )
-    if not is_eagle3 and facts.algorithm == "EAGLE3":
-        return failed(
-            f"speculative.algorithm is EAGLE3 and the draft is {draft.architecture}, which is no EAGLE-3 model: "
-            "give an EAGLE-3 draft, or set algorithm: EAGLE if it is a draft of the first kind",
-            **evidence,
+    elif facts.algorithm == "EAGLE3" and not is_eagle3:
+        wrong = (
+            f"{name}, which is no EAGLE-3 model: give an EAGLE-3 draft, or set algorithm: EAGLE if it is a draft of "
+            "the first kind"
         )
-    return passed(f"{draft.architecture} goes with {facts.algorithm}", **evidence)
+    elif facts.algorithm == "EAGLE" and takes is False:
+        wrong = (
+            f"{name}, an ordinary model, which takes no hidden states of the target: it starts, and accepts next to "
+            "nothing; set algorithm: STANDALONE, or, if it is an EAGLE checkpoint under its base model's name, correct "
+            "'architectures' in its config.json (LlamaForCausalLMEagle)"
+        )
+    elif facts.algorithm == "STANDALONE" and (is_eagle3 or takes):
+        wrong = (
+            f"{name}{'' if loaded == name else f', which this release loads as {loaded}'}: that drafts from the "
+            f"target's hidden states, and STANDALONE gives it none; set algorithm: "
+            f"{'EAGLE3' if is_eagle3 else 'EAGLE'}, or use another draft"
+        )
+    if wrong:
+        return failed(f"speculative.algorithm is {facts.algorithm} and the draft is {wrong}", **evidence)
+    return passed(f"{name} goes with {facts.algorithm}", **evidence)
 
 
 def draft_layers(facts: Facts) -> Result:
@@ -89,8 +136,10 @@ def aux_ids(draft: Model) -> list[int] | None:
 
 def draft_fc_shape(facts: Facts) -> Result:
     draft = _known(facts)
-    if draft is None or facts.algorithm != "EAGLE3" or draft.tensors is None:
+    if draft is None or draft.tensors is None or not facts.eagle:
         return None
+    if facts.algorithm == "EAGLE":
+        return _first_fc(draft)
     config = draft.text
     hidden = config.get("hidden_size")
     inner = facts.target.text.get("hidden_size") or config.get("target_hidden_size") or hidden
@@ -111,6 +160,21 @@ def draft_fc_shape(facts: Facts) -> Result:
             f"{inner} into {hidden}): it was trained for another model",
             found=found,
             expected=wanted,
+        )
+    return passed(f"fc.weight is {found}", found=found)
+
+
+def _first_fc(draft: Model) -> Result:
+    """A draft of the first kind puts one hidden state and one embedding into ``fc``."""
+    found, hidden = (draft.tensors or {}).get("fc.weight"), draft.text.get("hidden_size")
+    if found is None or hidden is None or not (draft.architecture or "").endswith("Eagle"):
+        return None
+    if found != [hidden, 2 * hidden]:
+        return failed(
+            f"the draft's fc.weight is {found}, and {draft.architecture} needs {[hidden, 2 * hidden]}: it was made for "
+            "another model, or for another algorithm",
+            found=found,
+            expected=[hidden, 2 * hidden],
         )
     return passed(f"fc.weight is {found}", found=found)
 
@@ -138,7 +202,7 @@ def draft_tensors(facts: Facts) -> Result:
 def draft_hidden_size(facts: Facts) -> Result:
     draft = _known(facts)
     wanted = facts.target.text.get("hidden_size")
-    if draft is None or wanted is None:
+    if draft is None or wanted is None or not facts.eagle:
         return None
     config = draft.text
     hidden, declared = config.get("hidden_size"), config.get("target_hidden_size")
@@ -189,10 +253,29 @@ def draft_lm_head(facts: Facts) -> Result:
 
 def draft_vocabulary(facts: Facts) -> Result:
     draft = _known(facts)
+    if draft is not None and facts.algorithm == "STANDALONE":
+        return _same_vocabulary(facts, draft)
     if draft is None or facts.algorithm != "EAGLE3":
         return None
     problems = list(_vocabulary_problems(facts, draft))
     return problems or passed("the draft's vocabulary goes with the target's")
+
+
+def _same_vocabulary(facts: Facts, draft: Model) -> Result:
+    """An ordinary model drafts tokens by their numbers. A few unused ones more or less are padding."""
+    one, other = draft.text.get("vocab_size"), facts.target.text.get("vocab_size")
+    if one is None or other is None:
+        return None
+    if abs(one - other) > max(one, other) / 100:
+        return failed(
+            f"the draft's vocab_size is {one} and the target's is {other}: STANDALONE hands on tokens by their "
+            "numbers, which mean others to a model with another tokenizer, so next to nothing is accepted; take a "
+            "smaller model of the target's own family",
+            severity=WARNING,
+            draft=one,
+            target=other,
+        )
+    return passed("the draft's vocabulary goes with the target's")
 
 
 def _vocabulary_problems(facts: Facts, draft: Model) -> Iterator[Outcome]:
@@ -204,7 +287,8 @@ def _vocabulary_problems(facts: Facts, draft: Model) -> Iterator[Outcome]:
             draft=vocabulary,
             target=target,
         )
-    if "draft_vocab_size" not in config and not config.get("tie_word_embeddings"):
+    asks = (facts.source("draft_class") or {}).get("asks_for_vocabulary", True)
+    if asks and "draft_vocab_size" not in config and not config.get("tie_word_embeddings"):
         yield failed(
             f"{draft.path}/config.json has no draft_vocab_size: SGLang asks for it and dies of an AttributeError; "
             "add it (null where the draft has the target's whole vocabulary)",

@@ -40,9 +40,7 @@ def options(facts: Facts) -> Result:
 def gpu_count(facts: Facts) -> Result:
     if not facts.on_gpu:
         return None
-    listed, cards, needed = facts.host.gpus["gpus"], facts.cards, facts.local_ranks * facts.number("dp_size", 1)
-    if facts.flag("enable_dp_attention"):
-        needed = facts.local_ranks
+    listed, cards, needed = facts.host.gpus["gpus"], facts.cards, facts.local_ranks * facts.replicas
     wanted = [str(gpu) for gpu in facts.instance["gpus"]]
     if wanted != ["all"] and len(cards) < len(wanted):
         known = ", ".join(f"{gpu['index']} ({gpu['uuid']})" for gpu in listed) or "none"

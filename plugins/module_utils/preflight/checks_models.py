@@ -101,24 +101,25 @@ def model_class(facts: Facts) -> Result:
 
 
 def draft_class(facts: Facts) -> Result:
-    draft, sources = facts.draft, facts.sources
-    if draft is None or sources is None or not sources["models"] or sources.get("broken"):
+    sources = facts.sources
+    if not facts.trees or sources is None or not sources["models"] or sources.get("broken"):
         return None
-    wanted, found = draft.architecture, sources.get("draft_class")
+    wanted, found = sources.get("draft_architecture"), sources.get("draft_class")
     if wanted is None:
         return None
-    if found is None:
-        known = sources["draft_classes"]
+    if found is not None:
+        return passed(f"{wanted} is defined in {found['path']}", path=found["path"])
+    whose = facts.draft if facts.draft is not None else facts.target
+    text = f"SGLang {facts.release} has no class {wanted}, which {whose.path}/config.json asks for"
+    if facts.algorithm == "STANDALONE":
         return failed(
-            f"SGLang {facts.release} has no class {wanted}, which {draft.path}/config.json asks for"
-            + (
-                nearest(wanted, known)
-                or f"; it has {', '.join(known) or 'none for drafts'}: use a draft of such a class"
-            ),
+            f"{text}; it falls back to transformers' own code, where that knows it at all",
+            severity=WARNING,
             architecture=wanted,
-            known=known,
         )
-    return passed(f"{wanted} is defined in {found['path']}", path=found["path"])
+    known = sources["draft_classes"]
+    has = f"; it has {', '.join(known) or 'none for drafts'}: use a draft of such a class"
+    return failed(text + (nearest(wanted, known) or has), architecture=wanted, known=known)
 
 
 def context_length(facts: Facts) -> Result:

@@ -78,7 +78,13 @@ class Facts:
 
     @property
     def eagle(self) -> bool:
+        """Whether the target's hidden states are drafted from."""
         return self.algorithm in ("EAGLE", "EAGLE3")
+
+    @property
+    def trees(self) -> bool:
+        """Whether a model drafts a tree of tokens, in steps."""
+        return self.eagle or self.algorithm == "STANDALONE"
 
     def speculative(self, key: str) -> Any:
         return (self.instance.get("speculative") or {}).get(key)
@@ -134,6 +140,17 @@ class Facts:
     @property
     def major(self) -> int | None:
         return None if self.capability is None else int(self.capability.partition(".")[0])
+
+    @property
+    def attention_groups(self) -> int:
+        """Data parallel groups of attention among the tensor parallel ranks (an option of its own from 0.5.21 on)."""
+        groups = self.number("attn_dp_size", 1)
+        return self.number("dp_size", 1) if groups == 1 and self.flag("enable_dp_attention") else groups
+
+    @property
+    def replicas(self) -> int:
+        """Data parallel copies of the whole model."""
+        return 1 if self.flag("enable_dp_attention") else self.number("dp_size", 1)
 
     @property
     def ranks(self) -> int:

@@ -34,7 +34,7 @@ _FIELDS = {
     "expert_parallel_size": "ep_size",
 }
 #: Options that the parser takes as any text, and that are read as a JSON object later.
-_JSON_OPTIONS = ("json_model_override_args", "model_loader_extra_config", "preferred_sampling_params")
+_JSON_OPTIONS = ("json_model_override_args", "model_loader_extra_config")
 _PROGRAMS = ("nvcc", "ninja", "g++")
 
 
@@ -94,14 +94,20 @@ def described(instance: Mapping[str, Any], found: Environment | None) -> Facts:
     schema = found.schema if found is not None else None
     draft = speculative.get("draft_model_path") if speculates else None
     given = by_destination(instance["args"], schema)
+    # a draft's names tell whether it is whole; a target's, whether it has layers of its own to draft with
+    own = speculates and draft is None and str(speculative.get("algorithm") or "").upper() in ("EAGLE", "NEXTN")
     texts = {name: _json(given.get(name)) for name in _JSON_OPTIONS}
     override = texts["json_model_override_args"] or {}
     problems = [*problems, *(Problem(n, f"{n} is not a JSON object: {given[n]!r}") for n in texts if texts[n] is None)]
+    revision = given.get("revision")
+    target = models.read(instance["model_path"], variables, revision=revision, override=override)
+    if own and target.names is None:
+        target = models.read(instance["model_path"], variables, True, revision=revision, override=override)
     return Facts(
         instance=dict(instance),
         options=given,
         variables=variables,
-        target=models.read(instance["model_path"], variables, revision=given.get("revision"), override=override),
+        target=target,
         draft=models.read(
             draft, variables, True, revision=given.get("speculative_draft_model_revision"), override=override
         )
@@ -142,17 +148,22 @@ def by_destination(args: Mapping[str, Any], schema: Mapping[str, Any] | None) ->
 
 def read_sources(facts: Facts, found: Environment, runner: Runner) -> dict[str, Any]:
     """Ask the build's own interpreter for what its sources say (see ``sources_worker``)."""
-    payload = {
+    payload = sources_payload(facts)
+    read: dict[str, Any] = interpreter.call(runner, found.python, "preflight.sources_worker:describe", payload)
+    return read
+
+
+def sources_payload(facts: Facts) -> dict[str, Any]:
+    """What ``sources_worker`` is asked for one instance."""
+    return {
         "root": _source_root(facts.instance),
         "target": facts.target.architecture,
         "draft": facts.draft.architecture if facts.draft is not None else None,
-        "algorithm": facts.algorithm if facts.eagle else None,
+        "algorithm": facts.algorithm,
         "options": facts.options,
         "automatic": all(facts.speculative(key) is None for key in SHAPE_KEYS),
         "overlap": facts.variable("SGLANG_ENABLE_SPEC_V2") if facts.before("0.5.11") else None,
     }
-    read: dict[str, Any] = interpreter.call(runner, found.python, "preflight.sources_worker:describe", payload)
-    return read
 
 
 def host(facts: Facts, gpus: Mapping[str, Any]) -> Host:

@@ -10,14 +10,27 @@ from typing import Any
 from ..errors import InferopsError
 from ..running import Runner
 from ..server import spec
-from . import check, checks_draft, checks_host, checks_kernels, checks_models, checks_speculation, gather, probe
+from . import (
+    check,
+    checks_attention,
+    checks_draft,
+    checks_host,
+    checks_kernels,
+    checks_models,
+    checks_parallel,
+    checks_speculation,
+    gather,
+    probe,
+)
 
 #: Every check there is, in the order in which a reader wants them; docs/preflight.md lists the same.
 TABLE: tuple[check.Item, ...] = (
     *checks_host.TABLE[:2],
     *checks_models.TABLE,
+    *checks_parallel.TABLE,
     *checks_draft.TABLE,
     *checks_speculation.TABLE,
+    *checks_attention.TABLE,
     *checks_kernels.TABLE,
     *checks_host.TABLE[2:],
     *probe.TABLE,

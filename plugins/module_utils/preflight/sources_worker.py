@@ -11,11 +11,14 @@ import re
 import sysconfig
 from typing import Any
 
-from .source import facts, interface
+from .source import attention, drafts, facts, interface
 from .source.classes import Classes
 from .source.package import Found, Sources
 from .source.uses import DRAFT, TARGET, Use
 
+#: Algorithms that draft with the target's hidden states, and all that draft with a model.
+EAGLES = ("EAGLE", "EAGLE3")
+DRAFTED = (*EAGLES, "STANDALONE")
 _CAPTURE = "set_eagle3_layers_to_capture"
 
 
@@ -95,43 +98,69 @@ def _root() -> str:
 
 def _facts(sources: Sources, payload: dict[str, Any]) -> dict[str, Any]:
     target = interface.registered(sources, payload["target"]) if payload["target"] else None
-    draft = interface.registered(sources, payload["draft"]) if payload["draft"] else None
     found: dict[str, Any] = {
         "target_class": _class(sources, target),
-        "draft_class": _class(sources, draft),
+        "draft_class": None,
         "fusion": facts.fusion_capabilities(sources),
         "flashinfer_fusion": facts.flashinfer_fusion_capabilities(sources),
         "symmetric_memory": facts.symmetric_memory(sources),
         "captures_before_allreduce": None,
         "hides_keys": facts.hides_keys(sources),
+        "attention": attention.rules(sources),
     }
-    if payload["draft"] and draft is None:
-        found["draft_classes"] = interface.draft_classes(sources)
     algorithm = payload["algorithm"]
     if algorithm is None:
         return found
+    found["algorithms"] = drafts.algorithms(sources)
+    found["on_cpu"] = drafts.on_cpu(sources)
+    if algorithm not in DRAFTED:
+        return found
     classes = Classes(sources)
-    names = {} if payload.get("overlap") is None else {"enable_overlap": payload["overlap"]}
-    needed = interface.uses(sources, classes, algorithm, payload["options"], names)
-    for owner, model in ((TARGET, target), (DRAFT, draft)):
-        if model is not None:
-            found[f"{owner}_interface"] = interface.judge(classes.view(model), needed, classes, owner)
-    if draft is not None:
-        found["draft_class"]["single_layer_only"] = facts.single_layer_only(draft)
-        found["draft_class"]["checks_head"] = classes.view(draft).has("watch_for_lm_head") is True
-        found["draft_class"]["counts_aux_layers"] = facts.counts_aux_layers(sources, draft)
+    draft = _draft(sources, classes, payload, found)
+    if algorithm in EAGLES:
+        names = {} if payload.get("overlap") is None else {"enable_overlap": payload["overlap"]}
+        needed = interface.uses(sources, classes, algorithm, payload["options"], names)
+        for owner, model in ((TARGET, target), (DRAFT, draft)):
+            if model is not None:
+                found[f"{owner}_interface"] = interface.judge(classes.view(model), needed, classes, owner)
+        found["captures_defaults"] = [_site(use) for use in needed if _without_ids(use)]
     if target is not None:
         found["captures_before_allreduce"] = _captures(sources, classes, target)
-        # both read the largest file there is, so only where somebody left something out
+        # reads the largest file there is, so only where somebody left something out
         if payload["automatic"]:
-            found["automatic"] = facts.automatic_speculation(sources, payload["target"])
-        if not payload["draft"]:
-            found["draft_from_target"] = facts.draft_from_target(sources, payload["target"])
-    found["captures_defaults"] = [_site(use) for use in needed if _without_ids(use)]
+            found["automatic"] = facts.automatic_speculation(sources, payload["target"], algorithm)
     found["draft_backends"] = facts.draft_backends(sources)
     found["mla_verify_masked"] = facts.mla_verify_masked(sources)
     found["page_tree_backends"] = facts.page_tree_backends(sources)
     return found
+
+
+def _draft(sources: Sources, classes: Classes, payload: dict[str, Any], found: dict[str, Any]) -> Found | None:
+    """The class of the draft, described in ``found``: that of its folder, or the one for the target's own layers."""
+    named = payload["draft"] or (payload["target"] if payload["algorithm"] == "EAGLE" else None)
+    own = drafts.own_draft(sources, named) if named and "Eagle" not in named else None
+    if not payload["draft"]:
+        listed = payload["algorithm"] == "EAGLE" and facts.draft_from_target(sources, payload["target"])
+        found["draft_from_target"] = own is not None or listed
+    found["draft_layers_counted"] = own is None or own.counted
+    architecture = own.architecture if own is not None else payload["draft"]
+    if not architecture:
+        return None
+    draft = interface.registered(sources, architecture)
+    found["draft_architecture"] = architecture
+    found["draft_class"] = _class(sources, draft)
+    if draft is None:
+        found["draft_classes"] = interface.draft_classes(sources)
+        return None
+    view = classes.view(draft)
+    found["draft_class"].update(
+        takes_hidden_states=drafts.takes_hidden_states(sources, view),
+        single_layer_only=drafts.single_layer_only(draft),
+        checks_head=view.has("watch_for_lm_head") is True,
+        counts_aux_layers=drafts.counts_aux_layers(sources, draft),
+        asks_for_vocabulary=drafts.asks_for_vocabulary(sources, draft),
+    )
+    return draft
 
 
 def _class(sources: Sources, found: Found | None) -> dict[str, Any] | None:

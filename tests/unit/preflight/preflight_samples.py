@@ -42,18 +42,18 @@ def facts(described: dict[str, Any], tree: Path | None, release: str = "0.5.9", 
         environment = Environment("/none/bin/python", "/none", release, "13.0", schema(release), build_id="x")
     found = gather.described(described, environment)
     if tree is not None:
-        draft = found.draft.architecture if found.draft is not None else None
-        algorithm = found.algorithm if found.eagle else None
-        found.sources = copy.deepcopy(sources(str(tree), found.target.architecture, draft, algorithm))
+        # no test here sets an option that the sources are read by: the same question is asked once
+        given = {"root": str(tree), "options": {}, "automatic": True, "overlap": None}
+        payload = {**gather.sources_payload(found), **given}
+        found.sources = copy.deepcopy(sources(json.dumps(payload, sort_keys=True)))
     found.host = quiet_host(found, **host)
     return found
 
 
 @functools.cache
-def sources(root: str, target: str | None, draft: str | None, algorithm: str | None) -> dict[str, Any]:
-    """What the sources say. No test here sets an option that they depend on, so each is read once."""
-    models = {"target": target, "draft": draft, "algorithm": algorithm}
-    return sources_worker.describe({"root": root, **models, "options": {}, "automatic": True, "overlap": None})
+def sources(payload: str) -> dict[str, Any]:
+    """What the sources say to a question, as JSON; each is asked once."""
+    return sources_worker.describe(json.loads(payload))
 
 
 def quiet_host(found: Facts, **changes: Any) -> Host:

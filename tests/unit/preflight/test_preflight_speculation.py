@@ -57,7 +57,17 @@ def test_e8_topk_on_a_backend_that_forbids_it(
 ) -> None:
     found = check_llama(llama_folder, llama_draft, args=args, speculative={"eagle_topk": 4, "num_draft_tokens": 8})
     assert word in found["attention_backend_topk"]["message"]
-    assert check_llama(llama_folder, llama_draft, args=args) == {}
+    # that these cards are not for trtllm_mha in this release is another matter
+    assert set(check_llama(llama_folder, llama_draft, args=args)) <= {"attention_backend"}
+
+
+def test_a_release_that_adapts_the_tree_chooses_what_is_left_out(llama_folder: Path, llama_draft: Path) -> None:
+    def found(topk: int | None) -> dict[str, Any]:
+        given = {"num_steps": 3, "eagle_topk": topk, "num_draft_tokens": None}
+        return check_llama(llama_folder, llama_draft, "0.5.23", args={"speculative_adaptive": True}, speculative=given)
+
+    assert found(1) == found(None) == {}
+    assert "speculative_options" in found(4)
 
 
 def test_e8_triton_takes_pages_and_topk_in_later_releases(llama_folder: Path, llama_draft: Path) -> None:

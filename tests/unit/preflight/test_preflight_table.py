@@ -19,6 +19,7 @@ def test_without_a_build_what_depends_on_it_is_deferred(kimi_folder: Path, kimi_
         "build",
         "options",
         "model_class",
+        "speculative_algorithm",
         "target_interface",
         "draft_interface",
     }

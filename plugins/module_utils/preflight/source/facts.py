@@ -105,7 +105,7 @@ def page_tree_backends(sources: Sources) -> list[str] | None:
     return None
 
 
-def automatic_speculation(sources: Sources, architecture: str) -> list[int] | None:
+def automatic_speculation(sources: Sources, architecture: str, algorithm: str) -> list[int] | None:
     """Steps, topk and draft tokens that the release chooses where none of them is given."""
     for name in reversed(_ARGUMENTS):
         if "auto_choose_speculative_params" not in sources.text(name):
@@ -115,11 +115,11 @@ def automatic_speculation(sources: Sources, architecture: str) -> list[int] | No
             *_functions(module, "auto_choose_speculative_params"),
             *_functions(module, "_auto_choose_speculative_params"),
         ]:
-            return _chosen(function.body, architecture)
+            return _chosen(function.body, (architecture, algorithm))
     return None
 
 
-def _chosen(body: list[ast.stmt], architecture: str) -> list[int] | None:
+def _chosen(body: list[ast.stmt], asked: tuple[str, str]) -> list[int] | None:
     for node in body:
         if isinstance(node, ast.Return):
             value = _literal(node.value)
@@ -127,8 +127,8 @@ def _chosen(body: list[ast.stmt], architecture: str) -> list[int] | None:
         if isinstance(node, ast.If):
             test = node.test
             listed = _literal(test.comparators[0]) if isinstance(test, ast.Compare) else None
-            inside = isinstance(listed, list) and architecture in listed
-            chosen = _chosen(node.body if inside else node.orelse, architecture)
+            inside = any(name in listed if isinstance(listed, list) else name == listed for name in asked)
+            chosen = _chosen(node.body if inside else node.orelse, asked)
             if chosen is not None:
                 return chosen
     return None
@@ -148,23 +148,6 @@ def draft_from_target(sources: Sources, architecture: str) -> bool:
                 if sets and isinstance(listed, list) and architecture in listed:
                     return True
     return False
-
-
-def single_layer_only(found: Found) -> bool:
-    """Whether the draft class raises for a configuration with more than one layer."""
-    for node in ast.walk(found.node):
-        if isinstance(node, ast.If) and any(isinstance(inner, ast.Raise) for inner in node.body):
-            test = node.test
-            if isinstance(test, ast.Compare) and dotted(test.left).endswith(".num_hidden_layers"):
-                right = test.comparators[0]
-                if isinstance(test.ops[0], ast.NotEq) and isinstance(right, ast.Constant) and right.value == 1:
-                    return True
-    return False
-
-
-def counts_aux_layers(sources: Sources, found: Found) -> bool:
-    """Whether the draft's module sizes ``fc`` by the number of auxiliary layers; earlier ones always by three."""
-    return "num_aux_hidden_states" in sources.text(found.module.name)
 
 
 def hides_keys(sources: Sources) -> bool:
