@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils import layout
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness import ready
+from ansible_collections.inferops.sglang.plugins.module_utils.readiness.watch import Options
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
 from ansible_collections.inferops.sglang.plugins.module_utils.server import lease, service
 
@@ -95,6 +97,23 @@ def test_a_full_disk_ends_no_wait(host: Path, clock: Clock, monkeypatch: pytest.
     clock.now += lease.TERM - 1
     lease.Renewed("kimi", ONE, clock).tick()
     assert until() == 1000 + lease.TERM
+
+
+def test_a_wait_for_a_server_holds_it(host: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watch:
+        def __init__(self, dummy: object, name: str, options: Options) -> None:
+            self.options = options
+
+        def wait(self) -> None:
+            clock.now += lease.TERM - 10
+            self.options.alive()
+            raise InferopsError("it loads")
+
+    monkeypatch.setattr(ready, "Watch", Watch)
+    lease.take("kimi", ONE)
+    with pytest.raises(InferopsError, match="it loads"):
+        ready.wait(_nobody, "kimi", Options(), run=ONE)
+    assert until() == clock.now + lease.TERM
 
 
 def test_who_is_done_gives_back_what_is_his(host: Path) -> None:
