@@ -8,7 +8,7 @@ from .signature import EXACT, GENERIC, NORMAL, SECONDARY, SPECIFIC, WRAPPER, Sig
 from .signature import signature as _s
 
 # Code that only a draft model runs through (paths within the package: a folder of the user's may be named anything).
-_DRAFT = r"sglang/srt/speculative/|draft_worker|DraftWorker|models/\w*(?:eagle|mtp|nextn)"
+_DRAFT = r"sglang/srt/speculative/|draft_worker|DraftWorker|srt/models/\w*(?:eagle|mtp|nextn)"
 _BUILDING = r"ninja|cpp_ext|/jit/|build_and_load|tvm_ffi|triton/(?:runtime|backends)"
 
 EXCEPTIONS: tuple[Signature, ...] = (
@@ -79,7 +79,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "no_kernel_image",
-        r"No supported CUDA architectures found|Unsupported architecture|GPUs with sm\d+|only supports sm\d+",
+        r"No supported CUDA architectures found|Unsupported architecture(?!:)|GPUs with sm\d+|only supports sm\d+",
         NORMAL,
     ),
     _s(
@@ -247,7 +247,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         r"Attempted to load weight \(torch\.Size\((?P<checkpoint>\[[\d, ]*\])\)\) into parameter "
         r"\(torch\.Size\((?P<model>\[[\d, ]*\])\)\)",
         SPECIFIC,
-        frames=r"models/\w*(?:eagle|mtp|nextn)",
+        frames=r"srt/models/\w*(?:eagle|mtp|nextn)",
         source=("Attempted to load weight (",),
     ),
     _s(
@@ -261,7 +261,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         "eagle3_draft_shape_mismatch",
         r"shape|size of tensor|size mismatch|^AssertionError:?$",
         NORMAL,
-        frames=r"models/\w*eagle\w*\.py.*load_weights",
+        frames=r"srt/models/\w*eagle\w*\.py.*load_weights",
     ),
     _s(
         "eagle3_draft_layers",

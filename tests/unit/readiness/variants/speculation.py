@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from writing import DRAFT_FRAMES, Log
+from writing import DRAFT_FRAMES, SITE, Log
 
 from . import Wanted, variant
 
@@ -139,4 +139,13 @@ def the_draft_inherits_an_mla_backend() -> Wanted:
 def the_target_has_an_unfit_backend() -> Wanted:
     log = Log("0.5.15").arguments().dist().weights()
     line = log.hit("ValueError: trtllm_mla backend can only be used with MLA models.")
+    return Wanted(log.sigquit(), line, "attention_backend_unfit")
+
+
+@variant
+def a_target_whose_environment_lies_beside_the_models() -> Wanted:
+    """A folder of the user's may be named anything."""
+    log = Log("0.5.9").arguments().dist().weights()
+    line = log.hit("ValueError: trtllm_mla backend can only be used with MLA models.")
+    log.text = log.text.replace(SITE, "/srv/models/eagle3/venv/lib/python3.12/site-packages")
     return Wanted(log.sigquit(), line, "attention_backend_unfit")
