@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,23 +91,23 @@ def _resolve(
     release: str, cuda: str, inputs: Mapping[str, Any], indexes: Sequence[str], uv: str
 ) -> dict[str, tuple[str, list[str]]]:
     """What uv resolves: normalised name -> (version, SHA-256 of each wheel for the platform)."""
-    constraints = [f"{name}=={cuda}.*" for name in _COMPILER] + inputs["constraints"]
-    # a requirement whose marker is never true takes a package out of the resolution, wherever it is asked for
-    elsewhere = [pin.partition("==")[0] for pin in inputs["elsewhere"]]
-    overrides = [f"{name} ; python_version < '0'" for name in elsewhere]
+    elsewhere = dict(pin.split("==") for pin in inputs["elsewhere"])
+    constraints = [f"{name}=={cuda}.*" for name in _COMPILER] + inputs["constraints"] + inputs["elsewhere"]
     with tempfile.TemporaryDirectory() as scratch:
+        # what others ask of a package from elsewhere must hold: an empty one of its name and version stands for it
+        for name, version in elsewhere.items():
+            _stand_in(scratch, name, version)
         files = {}
         for kind, lines in (
             ("requirements", [f"sglang=={release}", *inputs["requirements"]]),
             ("constraints", constraints),
-            ("overrides", overrides),
         ):
             files[kind] = os.path.join(scratch, f"{kind}.txt")
             Path(files[kind]).write_text("\n".join(lines) + "\n", encoding="utf-8")
         output = os.path.join(scratch, "pylock.toml")
         argv = [uv, "pip", "compile", "--quiet", "--no-header", "--no-python-downloads", "--only-binary", ":all:"]
         argv += ["--python-version", inputs["python"], "--python-platform", inputs["platform"]]
-        argv += ["--constraints", files["constraints"], "--overrides", files["overrides"]]
+        argv += ["--constraints", files["constraints"], "--find-links", scratch]
         argv += ["--format", "pylock.toml", "--output-file", output, files["requirements"]]
         env = dict(os.environ)
         if indexes:
@@ -126,6 +127,15 @@ def _resolve(
                 raise InferopsError(f"the index gives no hash for {name} {version}: list it under 'elsewhere'")
             packages[name] = (version, hashes)
     return packages
+
+
+def _stand_in(folder: str, name: str, version: str) -> None:
+    """A wheel with nothing in it, that requires nothing."""
+    stem = f"{normalise(name).replace('-', '_')}-{version}"
+    with zipfile.ZipFile(os.path.join(folder, f"{stem}-py3-none-any.whl"), "w") as wheel:
+        wheel.writestr(f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{stem}.dist-info/RECORD", "")
 
 
 def _refuse_other_cuda(packages: Mapping[str, Any], major: str) -> None:

@@ -140,5 +140,8 @@ def test_torch_from_the_default_index_is_refused_by_a_lock_that_wants_the_build_
         site.make(spec)
     wrong = failing(raised.value)
     assert {"import:torch", "abi:sgl_kernel"} <= wrong.keys(), wrong
-    assert "cannot open shared object file" in wrong["import:torch"] and ".so.12" in wrong["import:torch"], wrong
+    assert "libcublas" in wrong["import:torch"], wrong
+    # all other packages fit each other and this release of torch
+    pins = {name for name in wrong if name.startswith("pin:")}
+    assert pins and {name for name in pins if not name.startswith("pin:torch:nvidia-")} == set(), wrong
     assert fit.KERNEL_TORCH["sgl-kernel"]["0.3.21"] == "2.9.1"

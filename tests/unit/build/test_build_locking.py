@@ -33,8 +33,9 @@ def fake_uv(folder: Path, resolved: str) -> str:
     script.write_text(
         f"#!{sys.executable}\nimport shutil, sys, pathlib\nhere = pathlib.Path({str(folder)!r})\n"
         "args = sys.argv\nshutil.copy(here / 'resolved.toml', args[args.index('--output-file') + 1])\n"
-        "for name in ('--constraints', '--overrides'):\n"
-        "    shutil.copy(args[args.index(name) + 1], here / name.strip('-'))\n"
+        "shutil.copy(args[args.index('--constraints') + 1], here / 'constraints')\n"
+        "links = pathlib.Path(args[args.index('--find-links') + 1])\n"
+        "(here / 'links').write_text('\\n'.join(wheel.name for wheel in links.glob('*.whl')))\n"
         "shutil.copy(args[-1], here / 'requirements')\n"
     )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
@@ -65,9 +66,9 @@ def test_what_a_person_wrote_stays_and_is_used(tmp_path: Path) -> None:
     (folder / "inputs.yml").write_text(yaml.safe_dump(inputs))
     locking.make("0.5.15", "cu130", tmp_path / "locks", uv=fake_uv(tmp_path, RESOLVED))
     assert (folder / "lock.yml").read_text() == "release: mine\n"
-    assert (tmp_path / "overrides").read_text() == "torch ; python_version < '0'\n"
+    assert (tmp_path / "links").read_text() == "torch-2.9.1+cu130-py3-none-any.whl"
     assert (tmp_path / "requirements").read_text() == "sglang==0.5.15\ntriton==3.5.1\n"
-    assert "numpy<3" in (tmp_path / "constraints").read_text()
+    assert {"numpy<3", "torch==2.9.1+cu130"} <= set((tmp_path / "constraints").read_text().split())
     assert (folder / "requirements.txt").read_text().endswith("torch==2.9.1+cu130\n")
 
 
@@ -105,3 +106,15 @@ def test_the_shipped_inputs_still_resolve_to_their_release(tmp_path: Path, lock:
     uv = str(Path(sys.executable).parent / "uv")
     pins = installed.pins((locking.make(release, "cu130", tmp_path, uv=uv) / "requirements.txt").read_text())
     assert pins["sglang"] == release and pins["triton"]
+
+
+@pytest.mark.index
+def test_what_others_ask_of_a_package_from_elsewhere_holds(tmp_path: Path) -> None:
+    # seen: the newest compressed-tensors, which wants a newer torch, beside the torch that was pinned from elsewhere
+    folder = tmp_path / "sglang-0.5.9-cu130"
+    shutil.copytree(builds.COLLECTION / "locks" / folder.name, folder)
+    inputs = yaml.safe_load((folder / "inputs.yml").read_text())
+    inputs["requirements"].append("compressed-tensors>=0.20.1")
+    (folder / "inputs.yml").write_text(yaml.safe_dump(inputs))
+    with pytest.raises(InferopsError, match=r"torch>=2\.10"):
+        locking.make("0.5.9", "cu130", tmp_path, uv=str(Path(sys.executable).parent / "uv"))
