@@ -82,6 +82,7 @@ def folder(path: Path, config: dict[str, Any], shards: list[Shapes], *, index: b
     """A model folder: ``config.json``, the shards, and an index where there are several."""
     path.mkdir(parents=True, exist_ok=True)
     (path / "config.json").write_text(json.dumps(config))
+    (path / "tokenizer.json").write_text("{}")
     count = len(shards)
     names = [f"model-{n:05d}-of-{count:06d}.safetensors" for n in range(1, count + 1)]
     names = ["model.safetensors"] if count == 1 and not index else names

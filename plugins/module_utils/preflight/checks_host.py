@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from .. import layout
 from ..gpu import requirement
+from ..server.spec import IN_PLACE
 from . import proxies
 from .check import ERROR, WARNING, Item, Outcome, Result, deferred, failed, passed
 from .facts import Facts
@@ -40,7 +41,7 @@ def options(facts: Facts) -> Result:
 def gpu_count(facts: Facts) -> Result:
     if not facts.on_gpu:
         return None
-    listed, cards, needed = facts.host.gpus["gpus"], facts.cards, facts.local_ranks * facts.replicas
+    listed, cards, needed = facts.host.gpus["gpus"], facts.cards, facts.needed
     wanted = [str(gpu) for gpu in facts.instance["gpus"]]
     if wanted != ["all"] and len(cards) < len(wanted):
         known = ", ".join(f"{gpu['index']} ({gpu['uuid']})" for gpu in listed) or "none"
@@ -52,6 +53,14 @@ def gpu_count(facts: Facts) -> Result:
             + (f": {facts.host.gpus['nvidia_smi_error']}" if facts.host.gpus.get("nvidia_smi_error") else ""),
             needed=needed,
             found=len(cards),
+        )
+    if len(facts.taken) < needed:
+        begin, step = facts.number("base_gpu_id", 0), facts.number("gpu_id_step", 1)
+        return failed(
+            f"the server needs {needed} GPUs, and counting from base_gpu_id {begin} in steps of {step} there are "
+            f"{len(facts.taken)} of the {len(cards)} that it may use: lower one of them, or name the GPUs in gpus",
+            needed=needed,
+            found=len(facts.taken),
         )
     return passed(f"{len(cards)} GPUs for {needed} ranks")
 
@@ -72,6 +81,29 @@ def gpus_free(facts: Facts) -> Result:
     if not facts.on_gpu or not facts.cards:
         return None
     return list(_holders(facts)) or passed("nobody else holds the GPUs")
+
+
+def gpus_shared(facts: Facts) -> Result:
+    """Two servers on one card are fine where both say how much of it they take; SGLang takes most of it otherwise."""
+    if not facts.on_gpu or not facts.taken or not facts.others:
+        return None
+    return list(_sharers(facts)) or passed("no other instance is described on the same GPUs, or both leave room")
+
+
+def _sharers(facts: Facts) -> Iterator[Outcome]:
+    mine = {card["uuid"]: card["index"] for card in facts.taken}
+    for other in facts.others:
+        shared = [mine[card["uuid"]] for card in other.taken if card["uuid"] in mine] if other.on_gpu else []
+        shares = [each.amount("mem_fraction_static") for each in (facts, other)]
+        if shared and (None in shares or sum(filter(None, shares)) > 1):
+            yield failed(
+                f"this instance and {other.name!r} are both described on GPU {', '.join(map(str, shared))}, and a "
+                "server takes most of a card's memory unless it is told otherwise: give them GPUs of their own (gpus, "
+                "tp_size), or set mem_fraction_static of both so that they fit together",
+                gpus=shared,
+                other=other.name,
+                mem_fraction_static=shares,
+            )
 
 
 def _holders(facts: Facts) -> Iterator[Outcome]:
@@ -136,6 +168,26 @@ def port(facts: Facts) -> Result:
             pid=owner["pid"],
         )
     return passed(f"port {number} is " + ("held by this instance itself" if facts.host.port_owners else "free"))
+
+
+def bind(facts: Facts) -> Result:
+    """Tried after everything is loaded, and then the server ends."""
+    host, number = facts.instance["host"], facts.instance["port"]
+    if facts.host.bind_problem:
+        return failed(
+            f"nobody can listen at host {host!r} here: {facts.host.bind_problem}; SGLang would load everything first; "
+            "give an address of this host, 127.0.0.1, or 0.0.0.0 for all",
+            host=host,
+        )
+    privileged = facts.instance["mode"] == IN_PLACE and facts.instance["run_as"] == "root"
+    if number < facts.host.first_port and not privileged:
+        return failed(
+            f"port {number} is below {facts.host.first_port}, and the unit has no privilege to listen there: take a "
+            "higher one (a gateway or proxy may listen below), or lower net.ipv4.ip_unprivileged_port_start",
+            port=number,
+            first=facts.host.first_port,
+        )
+    return passed(f"the unit can listen at {host}, port {number}")
 
 
 def proxy(facts: Facts) -> Result:
@@ -312,8 +364,12 @@ TABLE = (
     Item("gpu_count", ERROR, "The host has the GPUs that the instance names and its ranks need", gpu_count),
     Item("gpu_health", ERROR, "Driver, libraries, device nodes, fabric manager and cards are sound", gpu_health),
     Item("gpus_free", ERROR, "Nobody else holds the GPUs; orphans are named", gpus_free),
+    Item(
+        "gpus_shared", ERROR, "No other instance is described on the same GPUs, or both say what they take", gpus_shared
+    ),
     Item("driver_cuda", ERROR, "The driver carries the CUDA version of the build", driver_cuda),
     Item("port", ERROR, "The port is free, or held by this instance itself", port),
+    Item("bind", ERROR, "The unit can listen at its address and port", bind),
     Item("proxy", ERROR, "No proxy comes between the server and its own address", proxy),
     Item("home", ERROR, "HOME of the unit is a folder of its own", home),
     Item(

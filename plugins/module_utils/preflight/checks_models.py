@@ -16,6 +16,27 @@ from .facts import Facts, is_mla
 from .models import Model
 
 _GIB = 1 << 30
+#: What the name of a tokenizer's file has in it.
+_TOKENIZERS = (
+    "tokenizer",
+    "vocab",
+    "merges",
+    "tiktoken",
+    "tekken",
+    "spiece",
+    "sentencepiece",
+    "tokenization",
+    ".model",
+)
+# Methods that SGLang turns into each other where it can; nothing is said of others.
+_FAMILIES = (
+    ("awq", "awq_marlin", "gptq", "gptq_marlin", "marlin", "moe_wna16", "auto-round"),
+    ("modelopt", "modelopt_fp8", "modelopt_fp4", "modelopt_mixed"),
+    ("fp8",),
+    ("compressed-tensors", "w8a8_int8", "w8a8_fp8"),
+    ("bitsandbytes",),
+    ("mxfp4",),
+)
 #: Forms of weights that are read from safetensors files, or else from PyTorch's, in the model's own folder.
 _FORMATS = ("auto", "safetensors", "pt", "npcache", "layered", "bitsandbytes", "fastsafetensors", "flash_rl")
 
@@ -139,6 +160,55 @@ def context_length(facts: Facts) -> Result:
     )
 
 
+def tokenizer(facts: Facts) -> Result:
+    """SGLang asks transformers for it before it loads weights; a copy of the weights alone is a common one."""
+    given = facts.options.get("tokenizer_path")
+    if facts.flag("skip_tokenizer_init") or (given is None and facts.target.kind != models.FOLDER):
+        return None
+    path = str(given) if given is not None else facts.target.path
+    if given is not None and not os.path.isabs(path):
+        return None
+    if given is not None and not os.path.isdir(path):
+        return None if os.path.isfile(path) else failed(f"tokenizer_path {path!r} is not there", path=path)
+    files = os.listdir(path) if given is not None else facts.target.files
+    known = [name for name in files if any(word in name.lower() for word in _TOKENIZERS)]
+    if not known:
+        return failed(
+            f"{path} has no file of a tokenizer ({', '.join(_TOKENIZERS)}): copy those of the model too, set "
+            "args.tokenizer_path, or skip_tokenizer_init for a server that takes tokens only",
+            files=sorted(files)[:20],
+        )
+    return passed(f"the tokenizer is made of {', '.join(sorted(known)[:4])}")
+
+
+def quantization(facts: Facts) -> str | None:
+    """How the target's weights say that they are quantized; ``None`` where they are not."""
+    for config in (facts.target.config or {}, facts.target.text):
+        method = (config.get("quantization_config") or {}).get("quant_method")
+        if method:
+            return str(method).lower()
+    return None
+
+
+def quantization_method(facts: Facts) -> Result:
+    """SGLang takes another method than the weights' own only where it can turn one into the other."""
+    asked, stored = facts.options.get("quantization"), quantization(facts)
+    rules = facts.source("quantization")
+    if asked is None or stored is None or rules is None:
+        return None
+    asked = str(asked).lower()
+    families = [next((family for family in _FAMILIES if name in family), None) for name in (asked, stored)]
+    fits = stored in rules["compatible"].get(asked, []) or asked in rules["requantized"]
+    if asked == stored or fits or None in families or families[0] == families[1]:
+        return passed(f"quantization {asked} goes with weights in {stored}")
+    return failed(
+        f"quantization is {asked}, and {facts.target.path}/config.json says that the weights are in {stored}: SGLang "
+        f"refuses to start; leave the option out ({stored} is used then), or take other weights",
+        asked=asked,
+        stored=stored,
+    )
+
+
 def gpu_memory(facts: Facts) -> Result:
     cards = [card for card in facts.cards if card.get("memory_total")]
     if not facts.on_gpu or not cards or not facts.target.bytes or facts.options.get("cpu_offload_gb"):
@@ -257,6 +327,13 @@ TABLE = (
         ERROR,
         "Every weight file is there, whole, and no git-lfs pointer (headers and index only)",
         model_weights,
+    ),
+    Item("tokenizer", ERROR, "A tokenizer is beside the weights, or where `tokenizer_path` says", tokenizer),
+    Item(
+        "quantization",
+        ERROR,
+        "`quantization` is what the weights are in, or what the release makes of them",
+        quantization_method,
     ),
     Item("model_class", ERROR, "The installed release has the target's class, and its file parses", model_class),
     Item("context_length", ERROR, "`context_length` is within what the target was made for", context_length),

@@ -25,7 +25,8 @@ class Host:
     ``gpus`` is what ``gpu.facts`` returns; sizes are bytes; ``port_owners`` have ``pid``, ``cmd``, ``unit`` and
     ``user``; ``folders`` maps each folder of the unit's environment to its file system and whether it can be written;
     ``programs`` maps names to where the unit's PATH finds them (``None``: nowhere). ``giving_way`` are processes of a
-    server that was started by hand, and that this run may take over.
+    server that was started by hand, and that this run may take over. ``bind_problem`` says why nobody can listen at the
+    instance's address; ``first_port`` is the lowest that needs no privilege.
     """
 
     gpus: dict[str, Any] = field(default_factory=lambda: {"gpus": [], "problems": []})
@@ -36,6 +37,8 @@ class Host:
     programs: dict[str, str | None] = field(default_factory=dict)
     cuda_home: dict[str, Any] | None = None
     giving_way: set[int] = field(default_factory=set)
+    bind_problem: str = ""
+    first_port: int = 1024
 
 
 @dataclass
@@ -65,6 +68,8 @@ class Facts:
     measured: Measured | None = None
     probe: dict[str, Any] | None = None
     probe_problem: str = ""
+    #: The other instances of the host, as far as they are known here.
+    others: list[Facts] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -130,6 +135,16 @@ class Facts:
         if wanted == ["all"]:
             return listed
         return [gpu for gpu in listed if str(gpu["index"]) in wanted or gpu["uuid"] in wanted]
+
+    @property
+    def needed(self) -> int:
+        """GPUs that the instance takes of this host."""
+        return self.local_ranks * self.replicas
+
+    @property
+    def taken(self) -> list[dict[str, Any]]:
+        """The cards that its ranks come to lie on."""
+        return self.cards[self.number("base_gpu_id", 0) :: max(1, self.number("gpu_id_step", 1))][: self.needed]
 
     @property
     def capability(self) -> str | None:

@@ -9,11 +9,13 @@ import json
 import os
 import pwd
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import interpreter, layout, procfs
 from ..errors import InferopsError
+from ..files import read_text
 from ..gpu import facts as gpu_facts
 from ..gpu import holders
 from ..running import Runner
@@ -22,6 +24,7 @@ from ..server.environment import Environment
 from ..server.options import Problem
 from ..server.spec import IN_PLACE, NEVER
 from . import calibration, models, sources_worker
+from .checks_models import quantization
 from .facts import SHAPE_KEYS, Facts, Host
 
 # Imported so that they travel with the module: a build's interpreter runs them.
@@ -162,6 +165,7 @@ def sources_payload(facts: Facts) -> dict[str, Any]:
         "algorithm": facts.algorithm,
         "options": facts.options,
         "automatic": all(facts.speculative(key) is None for key in SHAPE_KEYS),
+        "quantization": quantization(facts) is not None and facts.options.get("quantization") is not None,
         "overlap": facts.variable("SGLANG_ENABLE_SPEC_V2") if facts.before("0.5.11") else None,
     }
 
@@ -180,10 +184,23 @@ def host(facts: Facts, gpus: Mapping[str, Any]) -> Host:
         port_owners=[_owner(pid) for pid in procfs.port_owners(facts.instance["port"])],
         folders={path: folder(path, facts.instance) for path in sorted(folders)},
         programs={name: shutil.which(name, path=search) for name in _PROGRAMS} if facts.cuda else {},
+        bind_problem=_bind_problem(facts.instance["host"]),
+        first_port=int(read_text("/proc/sys/net/ipv4/ip_unprivileged_port_start") or 1024),
         cuda_home=None
         if cuda is None
         else {"folder": os.path.isdir(cuda), "nvcc": os.access(os.path.join(cuda, "bin", "nvcc"), os.X_OK)},
     )
+
+
+def _bind_problem(host: str) -> str:
+    """Why nobody can listen at an address of this host; empty where one can."""
+    try:
+        for family, dummy, dummy2, dummy3, address in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[:1]:
+            with socket.socket(family, socket.SOCK_STREAM) as listener:
+                listener.bind(address)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def gpus_of_host(instances: Sequence[Mapping[str, Any]], runner: Runner) -> dict[str, Any]:

@@ -34,6 +34,9 @@ class Model:
     config: dict[str, Any] | None = None
     config_problem: str = ""
     weights: Weights = field(default_factory=Weights)
+    #: Where the files lie (a folder of the hub's cache, say), and their names.
+    folder: str = ""
+    files: list[str] = field(default_factory=list)
 
     @property
     def architecture(self) -> str | None:
@@ -125,7 +128,7 @@ def _cached(name: str, environment: Mapping[str, str], revision: str) -> str | N
 
 
 def _folder(path: str, folder: str, names: bool, override: Mapping[str, Any] | None) -> Model:
-    model = Model(path)
+    model = Model(path, folder=folder, files=sorted(os.listdir(folder)))
     model.config, model.config_problem = _config(folder)
     if model.config is not None and override:
         model.config = {**model.config, **override}

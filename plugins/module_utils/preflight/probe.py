@@ -57,6 +57,7 @@ def look(facts: Facts, runner: Runner) -> None:
         "folders": [
             path for path in sorted(facts.host.folders) if os.path.isdir(path) and not handed_over(facts, path)
         ],
+        "files": _files(facts),
         "devices": [node["path"] for node in facts.host.gpus.get("device_nodes", [])] if facts.on_gpu else [],
         "nvcc": facts.host.programs.get("nvcc") if facts.on_gpu else None,
         "capability": facts.capability,
@@ -69,6 +70,16 @@ def look(facts: Facts, runner: Runner) -> None:
         facts.probe = {}
         return
     facts.probe = json.loads(done.stdout)
+
+
+def _files(facts: Facts) -> list[str]:
+    """What the server reads when it starts, as far as it is there: two files of each model, and what options name."""
+    found = []
+    for model in (facts.target, facts.draft):
+        if model is not None and model.folder:
+            found += [os.path.join(model.folder, name) for name in ["config.json", *list(model.weights.sizes)[:1]]]
+    named = [value for value in facts.options.values() if isinstance(value, str) and value.startswith("/")]
+    return [path for path in [*found, *named] if os.path.exists(path)]
 
 
 def _looked_at(facts: Facts, path: str) -> bool:
@@ -185,6 +196,19 @@ def unit_folders(facts: Facts) -> Result:
     return passed(f"{len(facts.probe['folders'])} folders can be written inside the unit")
 
 
+def unit_models(facts: Facts) -> Result:
+    if not facts.probe:
+        return _missing(facts)
+    bad = {path: error for path, error in facts.probe["files"].items() if error}
+    if bad:
+        return failed(
+            "; ".join(f"{path} cannot be read inside the unit: {error}" for path, error in bad.items())
+            + f"; let {facts.instance['run_as']} read it, folders above it included (a unit sees no /tmp but its own)",
+            files=bad,
+        )
+    return passed(f"{len(facts.probe['files'])} files of the models can be read inside the unit")
+
+
 def unit_devices(facts: Facts) -> Result:
     if not facts.on_gpu:
         return None
@@ -234,6 +258,7 @@ def unit_triton(facts: Facts) -> Result:
 TABLE = (
     Item("unit_imports", ERROR, "Inside the unit: torch and the kernels can be imported", unit_imports),
     Item("unit_limits", ERROR, "Inside the unit: locked memory and open files are not limited too low", unit_limits),
+    Item("unit_models", ERROR, "Inside the unit: models and other named files can be read", unit_models),
     Item("unit_folders", ERROR, "Inside the unit: home and caches can be written", unit_folders),
     Item(
         "unit_devices", ERROR, "Inside the unit: the GPUs' device nodes can be opened by the service user", unit_devices

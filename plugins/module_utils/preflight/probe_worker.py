@@ -33,16 +33,18 @@ _INTERESTING = ("error", "fatal", "not found", "cannot", "undefined symbol")
 
 
 def probe(payload: dict[str, Any]) -> dict[str, Any]:
-    """``payload``: ``imports`` (module names), ``folders``, ``devices``, ``nvcc`` and ``capability`` (or ``null``).
+    """``payload``: ``imports`` (module names), ``folders``, ``files``, ``devices``, ``nvcc`` and ``capability``
+    (``null`` for none).
 
     ``proxies`` are the variables that systemd itself may add to those of the unit. ``assembler`` is the one that Triton
     would use, with its error; ``null`` where there is no Triton.
-    Each import, folder and device gives its error, ``""`` for none; a module that is not installed gives ``null``.
+    Each import, folder, file and device gives its error, ``""`` for none; a module that is not there gives ``null``.
     """
     return {
         "user": os.geteuid(),
         "imports": {name: _import(name) for name in payload["imports"]},
         "folders": {path: _writable(path) for path in payload["folders"]},
+        "files": {path: _readable(path) for path in payload["files"]},
         "devices": {path: _openable(path) for path in payload["devices"]},
         "limits": {
             "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
@@ -69,6 +71,18 @@ def _writable(path: str) -> str:
             return ""
     except OSError as error:
         return error.strerror or str(error)
+
+
+def _readable(path: str) -> str:
+    try:
+        if os.path.isdir(path):
+            os.listdir(path)
+        else:
+            with open(path, "rb") as stream:
+                stream.read(1)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _openable(path: str) -> str:

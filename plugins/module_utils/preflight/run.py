@@ -51,12 +51,13 @@ def preflight(
     for instance in instances:
         check.refuse_unknown(instance["acknowledge"], TABLE, instance["name"])
     gpus = gather.gpus_of_host(instances, runner)
+    every = [gather.gather(instance, runner, gpus, adopting) for instance in instances]
     found: list[dict[str, Any]] = []
-    for instance in instances:
-        facts = gather.gather(instance, runner, gpus, adopting)
+    for facts in every:
+        facts.others = [other for other in every if other is not facts]
         if inside_unit:
             probe.look(facts, runner)
-        found += check.run(TABLE, facts, instance["acknowledge"])
+        found += check.run(TABLE, facts, facts.instance["acknowledge"])
     result = {"changed": False, "checks": found, "summary": summary(found)}
     fatal = check.fatal(found)
     if fatal:

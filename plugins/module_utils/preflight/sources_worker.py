@@ -107,6 +107,7 @@ def _facts(sources: Sources, payload: dict[str, Any]) -> dict[str, Any]:
         "captures_before_allreduce": None,
         "hides_keys": facts.hides_keys(sources),
         "attention": attention.rules(sources),
+        "quantization": facts.quantization(sources) if payload.get("quantization") else None,
     }
     algorithm = payload["algorithm"]
     if algorithm is None:

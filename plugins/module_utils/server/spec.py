@@ -75,6 +75,7 @@ RESERVED_ARGS = {
 #: Rendered by us from ``gpus`` when the server starts.
 RESERVED_ENV = {"CUDA_VISIBLE_DEVICES": "gpus", "CUDA_DEVICE_ORDER": "gpus"}
 
+_TAKEN = ("builds", "cache", "tools", "toolkits", "wheelhouse", "agent", "gateway", "drift-guard")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9_-]{0,46}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _GPU = re.compile(r"[0-9]+|GPU-[0-9a-fA-F-]{8,}")
@@ -110,8 +111,8 @@ def problems_of(instance: Mapping[str, Any]) -> list[str]:
 def _problems(instance: Mapping[str, Any]) -> Iterable[str]:
     if not _NAME.fullmatch(instance["name"]):
         yield "a name is at most 48 lower-case letters, digits, '-' or '_', with a letter or digit at both ends"
-    if instance["name"] in ("builds", "cache", "tools", "agent"):
-        yield "this name is taken by a folder of the collection on the host; choose another"
+    if instance["name"] in _TAKEN or instance["name"].endswith("-liveness"):
+        yield "this name is taken by a folder or a unit of the collection; choose another"
     if instance["mode"] == IN_PLACE and not instance.get("python"):
         yield "mode in_place needs 'python', the interpreter of your own environment (/root/ml-env/bin/python)"
     yield from _gpu_problems(instance["gpus"])

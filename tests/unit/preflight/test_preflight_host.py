@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.gpu import facts as gpu_facts
 from ansible_collections.inferops.sglang.plugins.module_utils.preflight import (
     gather,
@@ -18,6 +19,7 @@ from ansible_collections.inferops.sglang.plugins.module_utils.preflight import (
     proxies,
     sources_worker,
 )
+from ansible_collections.inferops.sglang.plugins.module_utils.preflight import run as preflight
 from ansible_collections.inferops.sglang.plugins.module_utils.preflight.facts import Facts
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
 from preflight_samples import GIB, gpus, instance, named, quiet_host, results
@@ -81,7 +83,15 @@ def test_a11_a_proxy_in_the_unit_is_an_error_and_its_password_is_not_shown(llama
 def test_a11_a_proxy_that_systemd_gives_to_every_unit(llama_folder: Path) -> None:
     found = on_gpu(llama_folder)
     limits = {"memlock": -1, "nofile": 1048576}
-    found.probe = {"imports": {}, "folders": {}, "devices": {}, "limits": limits, "compile": "", "assembler": None}
+    nothing: dict[str, Any] = {
+        "imports": {},
+        "folders": {},
+        "files": {},
+        "devices": {},
+        "compile": "",
+        "assembler": None,
+    }
+    found.probe = {**nothing, "limits": limits}
     found.probe["proxies"] = {"http_proxy": "http://proxy:3128"}
     assert set(named(found)) == {"proxy"}
     found.variables = {**found.variables, "NO_PROXY": "127.0.0.1"}
@@ -138,6 +148,78 @@ def test_c5_a_card_held_in_another_namespace(llama_folder: Path) -> None:
 def test_gpus_that_are_not_there(llama_folder: Path, named_gpus: list[str], args: dict[str, Any]) -> None:
     two = gpus(2, "12.0", 96 * GIB)
     assert "gpu_count" in wrong(llama_folder, {"gpus": two}, gpus=named_gpus, args=args)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ({"base_gpu_id": 1}, "counting from base_gpu_id 1 in steps of 1 there are 1 of the 2"),
+        ({"gpu_id_step": 2}, "in steps of 2 there are 1 of the 2"),
+        ({"base_gpu_id": 1, "tp_size": 1}, None),
+    ],
+)
+def test_gpus_are_counted_from_where_the_first_rank_lies(
+    llama_folder: Path, args: dict[str, Any], words: str | None
+) -> None:
+    found = wrong(llama_folder, {"gpus": gpus(2, "12.0", 96 * GIB)}, args=args)
+    assert (words in found["gpu_count"]["message"]) if words else found == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        ({}, {}, [0, 1]),
+        ({"gpus": ["0", "1"]}, {"gpus": ["GPU-00000001", "2"]}, [1]),
+        ({"gpus": ["0", "1"]}, {"gpus": ["2", "3"]}, None),
+        ({}, {"args": {"base_gpu_id": 2}}, None),
+        ({}, {"args": {"base_gpu_id": 1}}, [1]),
+        ({}, {"gpus": ["none"], "args": {"device": "cpu"}}, None),
+        ({"args": {"mem_fraction_static": 0.4}}, {"args": {"mem_fraction_static": 0.5}}, None),
+        ({"args": {"mem_fraction_static": 0.4}}, {"args": {"mem_fraction_static": 0.7}}, [0, 1]),
+        ({"args": {"mem_fraction_static": 0.4}}, {}, [0, 1]),
+    ],
+)
+def test_two_instances_on_the_same_gpus(
+    llama_folder: Path, one: dict[str, Any], other: dict[str, Any], shared: list[int] | None
+) -> None:
+    mine, theirs = on_gpu(llama_folder, **one), on_gpu(llama_folder, name="other", **other)
+    mine.others = [theirs]
+    found = named(mine).get("gpus_shared")
+    assert (found["evidence"]["gpus"] if found else None) == shared
+
+
+def test_the_instances_of_one_host_are_looked_at_together(llama_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "gpus_of_host", lambda *dummy: gpus(2, "12.0", 96 * GIB))
+    both = [instance(name=name, port=port, model_path=str(llama_folder)) for name, port in (("a", 39081), ("b", 39082))]
+    with pytest.raises(InferopsError) as raised:
+        preflight.preflight(both, run, inside_unit=False, adopting=False)
+    shared = [check for check in raised.value.result["checks"] if check["name"] == "gpus_shared"]
+    assert [(check["instance"], check["evidence"]["other"]) for check in shared] == [("a", "b"), ("b", "a")]
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "words"),
+    [
+        ({"bind_problem": "Cannot assign requested address"}, {}, "nobody can listen at host '127.0.0.1'"),
+        ({}, {"port": 80}, "port 80 is below 1024"),
+        ({"first_port": 0}, {"port": 80}, None),
+        ({}, {"port": 80, "mode": "in_place", "python": sys.executable, "run_as": "root"}, None),
+        ({}, {"port": 80, "mode": "in_place", "python": sys.executable}, "port 80"),
+        ({}, {"port": 1024}, None),
+    ],
+)
+def test_where_the_unit_can_listen(
+    llama_folder: Path, host: dict[str, Any], given: dict[str, Any], words: str | None
+) -> None:
+    found = wrong(llama_folder, host, **given).get("bind")
+    assert (words in found["message"] if found else False) if words else found is None
+
+
+@pytest.mark.parametrize(
+    ("address", "fits"), [("127.0.0.1", True), ("0.0.0.0", True), ("localhost", True), ("198.51.100.1", False)]
+)
+def test_an_address_is_of_this_host(address: str, fits: bool) -> None:
+    assert (gather._bind_problem(address) == "") is fits
 
 
 @pytest.mark.parametrize(("driver", "alarm"), [("550.90.07", True), ("575.57.08", True), ("580.95.05", False)])
@@ -302,6 +384,7 @@ def test_the_worker_tells_what_it_can_import_write_open_and_compile(tmp_path: Pa
     payload = {
         "imports": ["json", "not_installed_anywhere"],
         "folders": [str(tmp_path), str(tmp_path / "file")],
+        "files": [str(tmp_path), str(compiler), str(tmp_path / "none")],
         "devices": ["/dev/null", str(tmp_path / "none")],
         "nvcc": str(compiler),
         "capability": "12.0",
@@ -309,6 +392,7 @@ def test_the_worker_tells_what_it_can_import_write_open_and_compile(tmp_path: Pa
     found = probe_worker.probe(payload)
     assert found["imports"] == {"json": "", "not_installed_anywhere": None}
     assert found["folders"][str(tmp_path)] == "" and found["folders"][str(tmp_path / "file")]
+    assert list(found["files"].values()) == ["", "", "No such file or directory"]
     assert found["devices"]["/dev/null"] == "" and "No such file" in found["devices"][str(tmp_path / "none")]
     assert found["compile"] == "fatal error: cuda_fp8.h: No such file"
     done = run([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport broken"])
@@ -355,7 +439,8 @@ def test_a_library_that_kills_its_process_does_not_take_the_report_with_it(
     (tmp_path / "crashes.py").write_text("import os\nos.kill(os.getpid(), 11)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = probe_worker.probe({"imports": ["crashes"], "folders": [], "devices": [], "nvcc": None, "capability": None})
+    nothing: dict[str, Any] = {"folders": [], "files": [], "devices": [], "nvcc": None, "capability": None}
+    found = probe_worker.probe({"imports": ["crashes"], **nothing})
     assert found["imports"]["crashes"] == "ended with status -11"
 
 
@@ -370,7 +455,7 @@ def test_a_library_that_kills_its_process_does_not_take_the_report_with_it(
 )
 def test_f13_limits_inside_the_unit(llama_folder: Path, limits: dict[str, int], alarm: bool) -> None:
     found = on_gpu(llama_folder)
-    found.probe = {"imports": {"torch": ""}, "folders": {}, "devices": {}, "limits": limits}
+    found.probe = {"imports": {"torch": ""}, "folders": {}, "files": {}, "devices": {}, "limits": limits}
     found.probe.update(compile="", assembler=None)
     assert ("unit_limits" in named(found)) is alarm
 
@@ -380,16 +465,28 @@ def test_what_fails_inside_the_unit_is_said(llama_folder: Path) -> None:
     found.probe = {
         "imports": {"torch": "", "sgl_kernel": "ImportError: libnvrtc.so.12: cannot open shared object file"},
         "folders": {"/var/lib/sglang/it": "Permission denied"},
+        "files": {"/root/kimi/config.json": "Permission denied"},
         "devices": {"/dev/nvidia-uvm": "Operation not permitted"},
         "limits": {"memlock": -1, "nofile": 1048576},
         "compile": "fatal error: cuda_fp8.h: No such file or directory",
         "assembler": {"path": "/b/ptxas", "variable": "TRITON_PTXAS_PATH", "error": "Value 'sm_121a' is not defined"},
     }
     said = named(found)
-    assert {"unit_imports", "unit_folders", "unit_devices", "unit_compile", "unit_triton"} <= set(said)
+    assert {"unit_imports", "unit_models", "unit_folders", "unit_devices", "unit_compile", "unit_triton"} <= set(said)
+    assert "/root/kimi/config.json cannot be read inside the unit" in said["unit_models"]["message"]
     assert "libnvrtc.so.12" in said["unit_imports"]["message"]
     assert "cuda_fp8.h" in said["unit_compile"]["message"]
     assert "sm_121a" in said["unit_triton"]["message"] and "TRITON_PTXAS_PATH" in said["unit_triton"]["message"]
+
+
+def test_what_the_unit_is_to_read_is_two_files_of_each_model_and_what_options_name(
+    llama_folder: Path, tmp_path: Path
+) -> None:
+    template = tmp_path / "chat.jinja"
+    template.touch()
+    args = {"chat_template": str(template), "tool_server": "/not/there", "served_model_name": "kimi"}
+    files = probe._files(on_gpu(llama_folder, args=args))
+    assert files == [str(llama_folder / "config.json"), str(llama_folder / "model.safetensors"), str(template)]
 
 
 def test_a_look_that_fails_is_an_error_and_one_that_cannot_be_had_is_deferred(llama_folder: Path) -> None:

@@ -151,6 +151,59 @@ def test_a_configuration_that_names_no_class(sharded: Path, names: object) -> No
     assert "no list 'architectures'" in found["message"]
 
 
+def test_a_tokenizer_is_beside_the_weights_or_elsewhere_or_not_asked_for(tmp_path: Path) -> None:
+    target = model_folders.llama(tmp_path / "t")
+    (target / "tokenizer.json").rename(tmp_path / "tiktoken.model")
+
+    def said(**args: object) -> bool:
+        return "tokenizer" in named(facts(instance(model_path=str(target), args=args), None))
+
+    assert said()
+    assert said(tokenizer_path=str(tmp_path / "none"))
+    assert said(tokenizer_path=str(target))
+    for args in (
+        {"tokenizer_path": str(tmp_path)},
+        {"tokenizer_path": str(tmp_path / "tiktoken.model")},
+        {"tokenizer_path": "Qwen/Qwen3-8B"},
+        {"skip_tokenizer_init": True},
+    ):
+        assert not said(**args), args
+    for name in ("vocab.json", "tekken.json", "tokenization_kimi.py", "spiece.model"):
+        (target / name).touch()
+        assert not said(), name
+        (target / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "release", "refused"),
+    [
+        ("awq", "fp8", "0.5.9", True),
+        ("fp8", "awq", "0.5.23", True),
+        ("compressed-tensors", "fp8", "0.5.9", True),
+        ("mxfp4", "fp8", "0.5.15", True),
+        ("awq", "awq_marlin", "0.5.9", False),
+        ("gptq", "moe_wna16", "0.5.9", False),
+        ("modelopt", "modelopt_fp4", "0.5.9", False),
+        ("compressed-tensors", "w8a8_int8", "0.5.9", False),
+        # later releases turn these into that
+        ("fp8", "modelopt_fp4", "0.5.9", True),
+        ("fp8", "modelopt_fp4", "0.5.23", False),
+        ("fp8", "quark_mxfp4", "0.5.23", False),
+        ("fp8", "fp8", "0.5.9", False),
+        (None, "fp8", "0.5.9", False),
+        ("fp8", None, "0.5.9", False),
+    ],
+)
+def test_weights_in_one_method_and_an_option_for_another(
+    tmp_path: Path, stored: str | None, asked: str | None, release: str, refused: bool
+) -> None:
+    changes = {"quantization_config": {"quant_method": stored}} if stored else {}
+    target = model_folders.llama(tmp_path / "t", **changes)
+    args = {"quantization": asked} if asked else {}
+    found = named(facts(instance(model_path=str(target), args=args), release_tree(release), release))
+    assert ("quantization" in found) is refused
+
+
 def test_a_folder_without_weights(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(model_folders.LLAMA))
     assert "holds no weights" in problems(tmp_path)

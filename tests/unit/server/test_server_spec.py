@@ -27,6 +27,9 @@ def test_a_plain_instance_is_right() -> None:
     [
         ({"name": "Kimi"}, "lower-case"),
         ({"name": "builds"}, "taken by a folder"),
+        ({"name": "toolkits"}, "taken by a folder"),
+        ({"name": "gateway"}, "taken by a folder or a unit"),
+        ({"name": "kimi-liveness"}, "taken by a folder or a unit"),
         ({"name": "a/b"}, "lower-case"),
         ({"mode": "in_place"}, "needs 'python'"),
         ({"gpus": ["first"]}, "'first'"),

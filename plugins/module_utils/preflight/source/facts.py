@@ -150,6 +150,20 @@ def draft_from_target(sources: Sources, architecture: str) -> bool:
     return False
 
 
+def quantization(sources: Sources) -> dict[str, Any]:
+    """Which methods a release takes for weights in another (``compatible``), and which for any (``requantized``)."""
+    found: dict[str, Any] = {"compatible": {}, "requantized": []}
+    module = sources.module("sglang.srt.configs.model_config")
+    for node in ast.walk(module.tree) if module is not None else ():
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            name = dotted(node.targets[0])
+            if name == "compatible_quantization_methods":
+                found["compatible"] = _literal(node.value) or {}
+            elif name == "REQUANTIZATION_METHODS":
+                found["requantized"] = _literal(node.value) or []
+    return found
+
+
 def hides_keys(sources: Sources) -> bool:
     """Whether the server's configuration is shown without its API keys: what the patch redact_api_keys adds.
 
