@@ -88,6 +88,13 @@ def decisive(story: Story) -> bool:
     return _root(accusations) is not None or _death(accusations) is not None
 
 
+def ended(story: Story) -> bool:
+    """Whether the log itself says that the server is no more, where nobody else does: its program did not catch what
+    was raised last, or a child's death ends it."""
+    last = [raised for raised in story.raised if raised.uncaught and raised.opened.number > story.moved]
+    return story.sigquit is not None or bool(last)
+
+
 # -- which one -----------------------------------------------------------------------------------------------------
 def _root(accusations: list[Cause]) -> Cause | None:
     """The earliest of those that no other one explains."""

@@ -32,7 +32,7 @@ _OTHERS = re.compile(r"Fatal Python error: |terminate called |Process \w+-\d+:$"
 _NAMED = re.compile(r"\bTP rank (\d+) could|\bGPU (\d+) has a total capacity")
 # The HTTP server logs what ends it.
 _SERVERS = re.compile(r"(?:ERROR|CRITICAL):")
-_OUTERMOST = re.compile(r"(?:launch_server|__main__)\.py\", line \d+, in <module>|\"<string>\"|<frozen runpy>")
+_OUTERMOST = re.compile(r"(?:sglang/(?:launch_server|__main__|cli/\w+)\.py|bin/sglang|<string>|<frozen runpy>)\"")
 _LONGEST = 400
 _MOST = 100
 

@@ -102,3 +102,12 @@ def test_an_append_mode_log_needs_no_start_time() -> None:
     reader = Reader()
     reader.feed(path.read_bytes())
     assert judge(reader.story, Observation(unit="active")).verdict == "ready"
+
+
+@pytest.mark.parametrize(("path", "wanted"), [case for case in _cases() if case.values[1]["verdict"] == "failed"])
+def test_a_failure_is_one_where_nobody_says_what_became_of_the_unit(path: Path, wanted: dict[str, Any]) -> None:
+    """A log from elsewhere: its own words say that the server has ended."""
+    reader = Reader()
+    reader.feed(path.read_bytes())
+    reader.finish()
+    _check(judge(reader.story, Observation()).to_dict(), wanted)

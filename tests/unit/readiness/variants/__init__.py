@@ -46,4 +46,6 @@ def found(wanted: Wanted) -> State:
     reader.feed(wanted.log.data)
     reader.finish()
     now = moment(wanted.log.now) + wanted.after
-    return judge(reader.story, Observation(unit=check_state(wanted.unit), now=now, **wanted.more))
+    return judge(
+        reader.story, Observation(unit=check_state(wanted.unit) if wanted.unit else "", now=now, **wanted.more)
+    )
