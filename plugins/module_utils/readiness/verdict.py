@@ -35,10 +35,11 @@ class Observation:
     """What is known beside the log.
 
     ``unit``: ``active``, ``activating``, ``activating:auto-restart``, ``inactive``, ``dead:exit=N``,
-    ``dead:signal=NAME``, or empty where it is not known (then its end is read from the log). ``now``: the moment of looking, on the log's clock.
-    ``silent_s``: seconds without any evidence of progress, where the host was watched (else it is read from the log).
-    ``stop_asked``: a stop was asked for, by our own record. ``dead_children``: worker processes that ended under a
-    living main process, with how (``signal=KILL``); ``outlives``: this release goes on without them (up to 0.5.9).
+    ``dead:signal=NAME``, or empty where it is not known (its end is read from the log then). ``now``: the moment of
+    looking, on the log's clock. ``silent_s``: seconds without any evidence of progress, where the host was watched
+    (else it is read from the log). ``stop_asked``: a stop was asked for, by our own record. ``dead_children``: worker
+    processes that ended under a living main process, with how (``signal=KILL``); ``outlives``: this release goes on
+    without them (up to 0.5.9).
     ``oom_kills``: see ``causes.find``.
     """
 
