@@ -46,7 +46,9 @@ def _own_layers(facts: Facts, model: Model) -> Outcome:
         )
     # a folder with the prediction layer alone has it as its only one
     words = ["mtp", "nextn", f"layers.{0 if count == 1 else count}."]
-    if model.names is not None and not any(word in name for name in model.names for word in words):
+    # some have them in a file that the index leaves out (mtp.safetensors), which is loaded all the same
+    names = [*model.names, *model.weights.unlisted] if model.names is not None else None
+    if names is not None and not any(word in name for name in names for word in words):
         return failed(
             f"none of the tensors of {model.path} belongs to a prediction layer (none has {', '.join(words)} in its "
             "name): tools that quantize leave them out, and SGLang would draft with random weights; take a checkpoint "

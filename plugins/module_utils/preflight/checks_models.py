@@ -211,7 +211,7 @@ def quantization_method(facts: Facts) -> Result:
 
 def gpu_memory(facts: Facts) -> Result:
     cards = [card for card in facts.cards if card.get("memory_total")]
-    if not facts.on_gpu or not cards or not facts.target.bytes or facts.options.get("cpu_offload_gb"):
+    if not facts.on_gpu or not cards or not facts.target.bytes or _elsewhere(facts):
         return None
     total = min(int(card["memory_total"]) for card in cards)
     weights = facts.target.bytes / facts.ranks
@@ -251,6 +251,13 @@ def gpu_memory(facts: Facts) -> Result:
         evidence["last_good_start"] = dataclasses.asdict(facts.measured)
         text += f"; {_measured(facts.measured)}"
     return passed(text, **evidence)
+
+
+def _elsewhere(facts: Facts) -> bool:
+    """Whether weights stay in the host's memory, or not all are loaded."""
+    beside = any(name.startswith(("kt_", "offload_")) for name in facts.options)
+    fewer = "num_hidden_layers" in str(facts.options.get("json_model_override_args"))
+    return beside or fewer or bool(facts.options.get("cpu_offload_gb"))
 
 
 def _shrinks(facts: Facts) -> bool:

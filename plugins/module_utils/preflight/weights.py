@@ -20,18 +20,22 @@ LFS = b"version https://git-lfs"
 _LONGEST_HEADER = 100_000_000
 _OFFSETS = b'"data_offsets"'
 _END = re.compile(rb'"data_offsets"\s*:\s*\[\s*\d+\s*,\s*(\d+)')
+# What SGLang passes over among PyTorch's files.
+_OF_TRAINING = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt")
 _NUMBERED = re.compile(r"(.+-)(\d{5,})(-of-)(\d{5,})(\.safetensors)")
 
 
 @dataclass
 class Weights:
     """``tensors`` maps names to shapes where they were asked for; ``listed`` are the names that an index has;
-    ``sizes`` maps each weight file to its bytes; ``problems`` are files that are missing, truncated or no weights.
+    ``sizes`` maps each weight file to its bytes; ``unlisted`` are files beside those; ``problems`` are files that are
+    missing, truncated or no weights.
     """
 
     tensors: dict[str, list[int]] | None = None
     listed: list[str] | None = None
     sizes: dict[str, int] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -53,6 +57,7 @@ def look(folder: str, names: bool) -> Weights:
     else:
         wanted = _numbered(shards)
     missing = [name for name in wanted if name not in entries]
+    found.unlisted = [name for name in shards if name not in wanted]
     found.problems += [_lacks(folder, missing, len(wanted), index is not None)] if missing else []
     tensors: dict[str, list[int]] = {}
     for name in [name for name in wanted if name in entries]:
@@ -73,10 +78,12 @@ def look(folder: str, names: bool) -> Weights:
         if index is not None and header.count(_OFFSETS) != promised[name]:
             found.problems += _unlisted(full, header, [tensor for tensor, holder in index.items() if holder == name])
     if not wanted:
-        others = [name for name in entries if name.endswith((".bin", ".pt", ".pth", ".gguf"))]
+        others = [name for name in entries if name.endswith((".bin", ".pt")) and not name.endswith(_OF_TRAINING)]
         found.sizes = {name: os.stat(os.path.join(folder, name)).st_size for name in others}
         if not others:
-            found.problems.append(f"{folder} holds no weights (*.safetensors, *.bin, *.pt, *.gguf)")
+            inner = [name for name in entries if name.endswith(".gguf")]
+            hint = f"; give the file itself, {os.path.join(folder, inner[0])}" if inner else ""
+            found.problems.append(f"{folder} holds no weights (*.safetensors, *.bin, *.pt){hint}")
     if names and wanted and not found.problems:
         found.tensors = tensors
     return found

@@ -72,6 +72,14 @@ def test_prediction_layers_that_are_not_there(tmp_path: Path, itself: bool) -> N
     assert found["evidence"] == {"looked_for": ["mtp", "nextn", "layers.61."]}
 
 
+def test_prediction_layers_in_a_file_beside_the_index(tmp_path: Path) -> None:
+    parts: list[model_folders.Shapes] = [{"model.layers.0.a": ("BF16", [4])}, {"model.layers.1.a": ("BF16", [4])}]
+    target = model_folders.folder(tmp_path / "t", {**DEEPSEEK, "architectures": ["Glm4MoeForCausalLM"]}, parts)
+    assert "draft_path" in check(target, None, "0.5.23")
+    model_folders.shard(target / "mtp.safetensors", {"model.layers.61.a": ("BF16", [4])})
+    assert "draft_path" not in check(target, None, "0.5.23")
+
+
 def test_where_a_release_sets_their_number_the_configuration_may_say_nought(tmp_path: Path) -> None:
     changes = {"architectures": ["Qwen3NextForCausalLM"], "num_nextn_predict_layers": 0}
     assert check(own(tmp_path / "t", "mtp.fc.weight", **changes), None, "0.5.9") == {}

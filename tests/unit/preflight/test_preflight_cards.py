@@ -78,9 +78,17 @@ def test_e11_the_draft_counts_against_the_fraction_from_0514_on(llama_folder: Pa
 
 @pytest.mark.parametrize(
     ("config", "args"),
-    [({}, {"quantization": "fp8"}), ({"torch_dtype": "float32"}, {}), ({}, {"torchao_config": "int4wo-128"})],
+    [
+        ({}, {"quantization": "fp8"}),
+        ({"torch_dtype": "float32"}, {}),
+        ({}, {"torchao_config": "int4wo-128"}),
+        ({}, {"cpu_offload_gb": 64}),
+        ({}, {"kt_num_gpu_experts": 8}),
+        ({}, {"offload_group_size": 4}),
+        ({}, {"json_model_override_args": {"num_hidden_layers": 2}}),
+    ],
 )
-def test_weights_that_shrink_while_they_are_loaded_are_no_error(
+def test_weights_that_shrink_or_stay_elsewhere_are_no_error(
     tmp_path: Path, config: dict[str, Any], args: dict[str, Any]
 ) -> None:
     target = model_folders.llama(tmp_path / "t", **config)

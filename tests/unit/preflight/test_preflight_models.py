@@ -207,6 +207,13 @@ def test_weights_in_one_method_and_an_option_for_another(
 def test_a_folder_without_weights(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(model_folders.LLAMA))
     assert "holds no weights" in problems(tmp_path)
+    (tmp_path / "kimi.Q4_K.gguf").touch()
+    assert f"give the file itself, {tmp_path / 'kimi.Q4_K.gguf'}" in problems(tmp_path)
+    (tmp_path / "training_args.bin").touch()
+    (tmp_path / "consolidated.00.pth").touch()
+    assert "holds no weights" in problems(tmp_path)
+    (tmp_path / "pytorch_model.bin").touch()
+    assert problems(tmp_path) == ""
 
 
 @pytest.mark.parametrize(
