@@ -43,6 +43,7 @@ _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
 # less free memory than its peers a rank must have begun with for that.
 _FOREIGN_SHARE = 0.05
 _LESS_THAN_PEERS = 0.8
+_FIGURES = ("speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens")
 # What a class is for, in its name; and what a draft's class or module has in its own.
 _PURPOSE = re.compile(r"(?<=[a-z0-9])(?:For(?:CausalLM|ConditionalGeneration)?|LM|Model)")
 _DRAFTS = re.compile(r"(?i)eagle3|eagle|mtp|nextn")
@@ -293,6 +294,15 @@ def _settle_peer(story: Story, cause: Cause, dummy: int | None) -> Cause:
     return replace(cause, category=known, phase=phase)
 
 
+def _settle_unknown(story: Story, cause: Cause, dummy: int | None) -> Cause:
+    """Of EAGLE's three figures one was not given, and the code that works with it, wherever that is, meets nothing."""
+    given = [story.arguments.get(name) for name in _FIGURES]
+    eagle = re.match("EAGLE|NEXTN", story.arguments.get("speculative_algorithm", ""))
+    if eagle and "None" in given and set(given) != {"None"} and "NoneType" in cause.piece.message:
+        return replace(cause, category="spec_flags_incomplete")
+    return cause
+
+
 def _settle_oom(story: Story, cause: Cause, dummy: int | None) -> Cause:
     """Whose memory is it? Another process named in the text, or a rank that began with less than its peers."""
     text = cause.piece.message
@@ -359,6 +369,7 @@ def _common(one: str, other: str) -> int:
 _SETTLERS: dict[str, Callable[[Story, Cause, int | None], Cause]] = {
     "child_exit": _settle_exit,
     "peer": _settle_peer,
+    "unknown": _settle_unknown,
     "rank_dead": _settle_exit,
     "child_sigkill": _settle_exit,
     "cuda_oom": _settle_oom,

@@ -30,6 +30,9 @@ _ARGUMENTS = {
         "port",
         "speculative_algorithm",
         "speculative_draft_model_path",
+        "speculative_num_steps",
+        "speculative_eagle_topk",
+        "speculative_num_draft_tokens",
     )
 }
 _TORCH_RANK = re.compile(r"rank(\d+)")

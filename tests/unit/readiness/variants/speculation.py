@@ -149,3 +149,24 @@ def a_target_whose_environment_lies_beside_the_models() -> Wanted:
     line = log.hit("ValueError: trtllm_mla backend can only be used with MLA models.")
     log.text = log.text.replace(SITE, "/srv/models/eagle3/venv/lib/python3.12/site-packages")
     return Wanted(log.sigquit(), line, "attention_backend_unfit")
+
+
+@variant
+def only_the_tokens_are_not_given() -> Wanted:
+    """The arguments are taken; what works with the figure that is missing fails, far from where it was to be given."""
+    log = Log("0.5.14", spec=True)
+    log.arguments(speculative_num_steps=2, speculative_eagle_topk=4, speculative_num_draft_tokens=None)
+    log.dist().weights().weights("LlamaForCausalLMEagle3")
+    line = log.hit(
+        "TypeError: unsupported operand type(s) for *: 'int' and 'NoneType'",
+        ("sglang/srt/model_executor/model_runner_kv_cache_mixin.py", 164, "_init_pools", "extra = bs * per_bs"),
+    )
+    return Wanted(log.sigquit(), line, "spec_flags_incomplete")
+
+
+@variant
+def nothing_where_all_figures_are_given() -> Wanted:
+    log = Log("0.5.23", spec=True)
+    log.arguments(speculative_num_steps=2, speculative_eagle_topk=4, speculative_num_draft_tokens=16).dist().weights()
+    line = log.hit("TypeError: 'NoneType' object is not iterable")
+    return Wanted(log.sigquit(), line, "unknown")
