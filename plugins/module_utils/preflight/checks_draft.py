@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import models
@@ -222,6 +222,15 @@ def draft_hidden_size(facts: Facts) -> Result:
             draft=hidden,
             target=wanted,
         )
+    alone = declared is not None and declared != hidden
+    if alone and draft.tensors is not None and not any(n.endswith("embed_tokens.weight") for n in draft.tensors):
+        return failed(
+            f"the draft's hidden size is {hidden} and target_hidden_size {declared}, so it cannot share the target's "
+            "embedding, and the checkpoint has no embed_tokens: it would stay random and nothing would be accepted; "
+            "export the draft with its embedding",
+            draft=hidden,
+            target=declared,
+        )
     return passed(f"hidden size {hidden} goes with the target's {wanted}")
 
 
@@ -296,6 +305,7 @@ def _vocabulary_problems(facts: Facts, draft: Model) -> Iterator[Outcome]:
             "add it (null where the draft has the target's whole vocabulary)",
         )
     small = config.get("draft_vocab_size")
+    yield from _rows(draft, {"embed_tokens": vocabulary, "lm_head": small or vocabulary})
     if draft.tensors is None or small is None or small == vocabulary:
         return
     mapping = next((shape for name, shape in draft.tensors.items() if name.rpartition(".")[2] == "d2t"), None)
@@ -307,11 +317,20 @@ def _vocabulary_problems(facts: Facts, draft: Model) -> Iterator[Outcome]:
         )
     elif mapping != [small]:
         yield failed(f"d2t has the shape {mapping} and draft_vocab_size is {small}", found=mapping, expected=[small])
-    head = next((shape for name, shape in draft.tensors.items() if name.endswith("lm_head.weight")), None)
-    if head is not None and head[0] != small:
-        yield failed(
-            f"the draft's lm_head has {head[0]} rows and draft_vocab_size is {small}", found=head, expected=small
-        )
+
+
+def _rows(draft: Model, wanted: Mapping[str, int | None]) -> Iterator[Outcome]:
+    """A table of tokens has as many rows as its vocabulary; SGLang asserts that while it loads the draft."""
+    for name, rows in wanted.items():
+        found = next((s for key, s in (draft.tensors or {}).items() if key.endswith(f"{name}.weight")), None)
+        if found is not None and rows is not None and found[0] != rows:
+            said = "draft_vocab_size" if name == "lm_head" and draft.text.get("draft_vocab_size") else "vocab_size"
+            yield failed(
+                f"the draft's {name} has {found[0]} rows and its {said} is {rows}: the configuration is not that of "
+                "these weights (a smaller vocabulary is named by draft_vocab_size)",
+                found=found,
+                expected=rows,
+            )
 
 
 def draft_context_length(facts: Facts) -> Result:

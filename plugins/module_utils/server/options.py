@@ -174,6 +174,10 @@ def _one(name: str, option: Mapping[str, Any], value: Any) -> str:
         raise InferopsError(f"{name} holds a NUL character, which no argument can carry")
     if kind in ("int", "float") and not _is({"int": int, "float": float}[kind], text):
         raise InferopsError(f"{name} takes {'an' if kind == 'int' else 'a'} {kind}, but {text!r} was given")
+    if kind == "human_readable_int" and not (_is(int, text) or re.fullmatch(r"\d+(\.\d+)?[kMGT]|\d+[KMGT]i", text)):
+        raise InferopsError(
+            f"{name} takes a whole number, with a unit if one likes (32k, 32Ki), but {text!r} was given"
+        )
     if kind == "json" and not _is_json(text):
         raise InferopsError(f"{name} takes a JSON value, but {text!r} is not JSON")
     choices = option["choices"]

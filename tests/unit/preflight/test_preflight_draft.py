@@ -143,6 +143,39 @@ def test_draft_whose_vocabulary_cannot_be_mapped(llama_folder: Path, tmp_path: P
     assert lost in check_llama(llama_folder, draft)["draft_vocabulary"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "rows", "words"),
+    [
+        # the checkpoint of a draft with a small vocabulary, the configuration of one with a whole
+        ({"draft_vocab_size": None}, {"lm_head.weight": 32000}, "lm_head has 32000 rows and its vocab_size is 128256"),
+        ({}, {"lm_head.weight": 16000}, "lm_head has 16000 rows and its draft_vocab_size is 32000"),
+        ({}, {"embed_tokens.weight": 32000}, "embed_tokens has 32000 rows and its vocab_size is 128256"),
+        ({}, {"embed_tokens.weight": 128256, "lm_head.weight": 32000}, None),
+        ({"draft_vocab_size": None}, {"lm_head.weight": 128256}, None),
+    ],
+)
+def test_tables_of_tokens_have_the_rows_of_their_vocabulary(
+    llama_folder: Path, tmp_path: Path, changes: dict[str, Any], rows: dict[str, int], words: str | None
+) -> None:
+    config = model_folders.eagle3_config(4096, 128256, 32000, max_position_embeddings=131072)
+    tensors = model_folders.eagle3_tensors(config)
+    tensors.update({name: ("BF16", [count, 4096]) for name, count in rows.items()})
+    draft = model_folders.folder(tmp_path / "d", {**config, **changes}, [tensors])
+    found = check_llama(llama_folder, draft)
+    assert (words in found["draft_vocabulary"]["message"]) if words else found == {}
+
+
+@pytest.mark.parametrize("embedding", [True, False])
+def test_a_draft_of_another_width_brings_its_embedding(llama_folder: Path, tmp_path: Path, embedding: bool) -> None:
+    changes = {"target_hidden_size": 4096, "max_position_embeddings": 131072}
+    config = model_folders.eagle3_config(2048, 128256, 32000, **changes)
+    tensors = model_folders.eagle3_tensors(config, target_hidden=4096)
+    if embedding:
+        tensors["embed_tokens.weight"] = ("BF16", [128256, 2048])
+    draft = model_folders.folder(tmp_path / "d", config, [tensors])
+    assert set(check_llama(llama_folder, draft)) == (set() if embedding else {"draft_hidden_size"})
+
+
 def test_graphs_that_capture_other_layers_than_the_draft_was_trained_on(llama_folder: Path, tmp_path: Path) -> None:
     def draft(ids: list[int]) -> Path:
         return model_folders.draft(

@@ -9,7 +9,7 @@ import shlex
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.server import options, options_worker
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from server_samples import schema
 
@@ -72,6 +72,10 @@ def test_names_aliases_and_unique_prefixes(key: str, release: dict) -> None:
         ({"nsa_decode_backend": "x"}, NEW, "--dsa-decode-backend"),
         ({"tp_size": "eight"}, OLD, "takes an int, but 'eight' was given"),
         ({"tp_size": 1.5}, OLD, "takes an int"),
+        ({"context_length": "32 thousand"}, NEW, "takes a whole number, with a unit if one likes (32k, 32Ki)"),
+        ({"context_length": "32K"}, NEW, "takes a whole number"),
+        ({"context_length": "1.5Ki"}, NEW, "takes a whole number"),
+        ({"context_length": "32k"}, OLD, "takes an int"),
         ({"mem_fraction_static": "most"}, OLD, "takes a float"),
         ({"attention_backend": "flashinfre"}, OLD, "did you mean 'flashinfer'?"),
         ({"trust_remote_code": 1}, OLD, "takes no value, but 1 was given; set it to true or false"),
@@ -118,6 +122,11 @@ def test_values_of_every_kind() -> None:
     assert words({"max_total_tokens": "64k"}, NEW) == ["--max-total-tokens=64k"]
 
 
+@pytest.mark.parametrize("length", [32768, "32768", "32k", "25.6k", "32Ki"])
+def test_whole_numbers_with_a_unit(length: object) -> None:
+    assert options.render({"context_length": length}, NEW) == ([f"--context-length={length}"], [])
+
+
 def test_a_retired_option_is_refused_in_the_words_of_the_release() -> None:
     entry = {**OLD["options"][0], "names": ["--gone"], "dest": "gone", "retired": "use --new"}
     assert "use --new" in refused({"gone": "x"}, {**OLD, "options": [entry]})
@@ -147,6 +156,7 @@ scalar = st.one_of(st.text(st.characters(blacklist_characters="\0", blacklist_ca
 value = st.one_of(scalar, st.booleans(), st.none(), st.floats(), st.lists(scalar, max_size=3), st.just({"k": "v"}))
 
 
+@settings(deadline=None)  # a busy machine is no fault of the parser
 @given(st.dictionaries(st.sampled_from(["text", "number", "choice", "json", "many", "any", "flag", "switch", "more",
                                         "perhaps"]), value))  # fmt: skip
 def test_what_is_let_through_the_real_argparse_takes_and_understands(args: dict) -> None:
