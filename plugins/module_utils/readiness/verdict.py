@@ -27,6 +27,8 @@ STOPPED = "stopped"
 # A scheduler in the middle of a long prompt, or that compiles, gets as long as SGLang's own watchdog gives it.
 _UNHEALTHY = 2
 _UNHEALTHY_BUSY = 15
+# So many times as long as a step of a bar has taken on average, the next one may take.
+_STEPS = 3
 _LONGEST_LINE = 4000
 
 
@@ -211,10 +213,14 @@ def _stalled(story: Story, seen: Observation) -> State | None:
 
 
 def _patience(story: Story, seen: Observation, phase: str) -> float:
-    """Seconds of silence that this phase is given."""
+    """Seconds of silence that this phase is given; a bar that has moved slowly so far may go on so."""
     if phase in seen.patience:
         return seen.patience[phase]
-    return ms.patience_of(ms.PATIENCE.get(phase, float("inf")), size(story.arguments, "nnodes"))
+    patience = ms.patience_of(ms.PATIENCE.get(phase, float("inf")), size(story.arguments, "nnodes"))
+    drawn = story.drawn
+    if drawn is None or not 0 < drawn.done < drawn.total:
+        return patience
+    return max(patience, _STEPS * drawn.elapsed / drawn.done)
 
 
 def _silent(story: Story, seen: Observation) -> float | None:

@@ -288,3 +288,23 @@ def a_stop_of_a_server_that_was_busy_for_once() -> Wanted:
     log.say("SIGTERM received. signum=None frame=None. Draining requests and shutting down...").later(3)
     log.say("Signal SIGTERM received while health check failed. Force exiting.")
     return Wanted(log, line, "stopped_by_request", "stopped")
+
+
+def _slow_shards(after: float, verdict: str, category: str) -> Wanted:
+    """A quarter of an hour each, from a far disk."""
+    log = Log("0.5.9", tp=2).arguments().dist().all("Load weight begin. avail mem=137.90 GB")
+    for done in range(4):
+        log.raw(
+            f"Loading safetensors checkpoint shards: {done:3d}% Completed | {done}/64 [{done * 15}:00<?, 900.00s/it]"
+        )
+    return Wanted(log, log.lines - 1, category, verdict, unit="active", phase="weights", after=45 * 60 + after)
+
+
+@variant
+def a_shard_takes_as_long_as_the_others() -> Wanted:
+    return _slow_shards(20 * 60, "still_starting", "loading_weights")
+
+
+@variant
+def a_shard_takes_far_longer_than_the_others() -> Wanted:
+    return _slow_shards(50 * 60, "stalled", "stalled")
