@@ -109,8 +109,10 @@ def _sharers(facts: Facts) -> Iterator[Outcome]:
 def _holders(facts: Facts) -> Iterator[Outcome]:
     own = layout.Instance(facts.name).unit
     for card in facts.cards:
+        # whether two that are described on one card fit together is another check's matter
+        sharers = {layout.Instance(other.name).unit for other in facts.others if card in other.taken}
         for process in card["processes"]:
-            if process["unit"] == own or process["pid"] in facts.host.giving_way:
+            if process["unit"] in {own, *sharers} or process["pid"] in facts.host.giving_way:
                 continue
             who = "an orphan: its parent is gone" if process["orphan"] else process["unit"] or "no service"
             yield failed(

@@ -172,8 +172,13 @@ def _clashes(instances: Sequence[Mapping[str, Any]]) -> Iterable[str]:
             if one["port"] == other["port"] and _same_host(one["host"], other["host"]):
                 yield f"{pair} both listen on port {one['port']}"
             shared = sorted(set(one["gpus"]) & set(other["gpus"]) - {"all", "none"})
-            if shared:
-                yield f"{pair} both use GPU {', '.join(shared)}"
+            if shared and not (_bounded(one) and _bounded(other)):
+                yield f"{pair} both use GPU {', '.join(shared)}; set mem_fraction_static of both if that is meant"
+
+
+def _bounded(instance: Mapping[str, Any]) -> bool:
+    """Whether it says how much of a card's memory it takes; preflight looks whether that fits together."""
+    return any(str(key).lstrip("-").replace("-", "_") == "mem_fraction_static" for key in instance["args"])
 
 
 def _same_host(one: str, other: str) -> bool:

@@ -188,6 +188,20 @@ def test_two_instances_on_the_same_gpus(
     assert (found["evidence"]["gpus"] if found else None) == shared
 
 
+def test_a_server_that_is_described_on_the_same_card_does_not_hold_it_against_another(llama_folder: Path) -> None:
+    held = gpus(2, "12.0", 96 * GIB)
+    held["gpus"][1]["processes"] = [
+        {"pid": 7, "user": "sglang", "unit": "sglang-b.service", "cmd": "x", "orphan": False, "memory_used": 1}
+    ]
+    mine = on_gpu(llama_folder, {"gpus": held}, args={"mem_fraction_static": 0.5})
+    shares = on_gpu(llama_folder, {"gpus": held}, name="b", args={"mem_fraction_static": 0.4})
+    elsewhere = on_gpu(llama_folder, {"gpus": held}, name="b", gpus=["0"], args={"tp_size": 1})
+    mine.others = [shares]
+    assert named(mine) == {}
+    mine.others = [elsewhere]
+    assert "gpus_free" in named(mine)
+
+
 def test_the_instances_of_one_host_are_looked_at_together(llama_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gather, "gpus_of_host", lambda *dummy: gpus(2, "12.0", 96 * GIB))
     both = [instance(name=name, port=port, model_path=str(llama_folder)) for name, port in (("a", 39081), ("b", 39082))]

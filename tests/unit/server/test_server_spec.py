@@ -78,6 +78,12 @@ def test_disjoint_instances_are_right() -> None:
     spec.validate([instance(name="a", gpus=["0"]), instance(name="b", port=30001, gpus=["1"])])
 
 
+def test_two_instances_may_share_a_gpu_where_both_say_what_they_take() -> None:
+    one = instance(name="a", gpus=["0"], args={"mem_fraction_static": 0.4})
+    spec.validate([one, instance(name="b", port=30001, gpus=["0"], args={"mem-fraction-static": 0.4})])
+    assert "both use GPU 0; set mem_fraction_static" in said(one, instance(name="b", port=30001, gpus=["0"]))
+
+
 def _compare(documented: dict[str, Any], options: dict[str, Any]) -> None:
     assert list(documented) == list(options)
     for name, option in options.items():
