@@ -164,7 +164,8 @@ def parse(text: str, number: int) -> Piece:
     """One piece of text, with its prefix taken apart."""
     plain = _ANSI.sub("", text) if "\x1b" in text else text
     if plain[:1].isalpha() or plain[10:11] == "T":
-        plain = _COLLECTED.sub("", plain, count=1)
+        collected = _COLLECTED.match(plain)
+        plain = plain[collected.end() :] if collected else plain
     record = _RECORD.match(plain)
     if record:
         when, fraction, ranks, message = record.groups()
