@@ -253,7 +253,7 @@ def _cache_problems(facts: Facts) -> Iterator[Outcome]:
 
 
 def dev_shm(facts: Facts) -> Result:
-    size, ranks = facts.host.shm, facts.local_ranks
+    size, ranks = facts.host.shm, facts.needed
     if size is None or ranks < 2 or not facts.on_gpu:
         return None
     if size < 64 * _MIB * ranks:

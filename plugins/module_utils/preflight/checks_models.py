@@ -307,7 +307,7 @@ def kv_bytes(facts: Facts) -> int | None:
     width = text.get("head_dim") or (text.get("hidden_size", 0) // max(1, text.get("num_attention_heads") or 1))
     if not heads or not width:
         return None
-    return int(2 * max(1, heads // facts.number("tp_size", 1)) * width * size * layers)
+    return int(2 * max(1, heads // facts.attention_ranks) * width * size * layers)
 
 
 def host_memory(facts: Facts) -> Result:
@@ -315,10 +315,10 @@ def host_memory(facts: Facts) -> Result:
     largest = max(facts.target.weights.sizes.values(), default=0)
     if not facts.host.memory or not largest or not facts.on_gpu:
         return None
-    needed = largest + facts.local_ranks * 2 * _GIB
+    needed = largest + facts.needed * 2 * _GIB
     if needed > facts.host.memory:
         return failed(
-            f"the host has {facts.host.memory / _GIB:.1f} GiB of memory; {facts.local_ranks} ranks with a largest file "
+            f"the host has {facts.host.memory / _GIB:.1f} GiB of memory; {facts.needed} ranks with a largest file "
             f"of {largest / _GIB:.1f} GiB need about {needed / _GIB:.1f} GiB while loading: the kernel may end a rank, "
             "and SGLang up to 0.5.9 then hangs without a message",
             memory=facts.host.memory,

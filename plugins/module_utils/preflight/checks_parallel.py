@@ -58,8 +58,7 @@ def parallel_shapes(facts: Facts) -> Result:
 
 
 def _shape_problems(facts: Facts, whose: str, model: Model) -> Iterator[Outcome]:
-    text, tp = model.text, facts.number("tp_size", 1)
-    attention = max(1, tp // facts.attention_groups // facts.number("attn_cp_size", 1))
+    text, attention = model.text, facts.attention_ranks
     heads, pairs = (text.get(name) for name in ("num_attention_heads", "num_key_value_heads"))
     if isinstance(heads, int) and heads % attention:
         yield _uneven(whose, "num_attention_heads", heads, attention)

@@ -163,6 +163,11 @@ class Facts:
         return self.number("dp_size", 1) if groups == 1 and self.flag("enable_dp_attention") else groups
 
     @property
+    def attention_ranks(self) -> int:
+        """Tensor parallel ranks that share the heads of one attention."""
+        return max(1, self.number("tp_size", 1) // self.attention_groups // self.number("attn_cp_size", 1))
+
+    @property
     def replicas(self) -> int:
         """Data parallel copies of the whole model."""
         return 1 if self.flag("enable_dp_attention") else self.number("dp_size", 1)

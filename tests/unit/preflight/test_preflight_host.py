@@ -52,6 +52,7 @@ def test_a10_small_shared_memory(llama_folder: Path) -> None:
     assert wrong(llama_folder, {"shm": 64 * MIB})["dev_shm"]["severity"] == "error"
     assert wrong(llama_folder, {"shm": 256 * MIB})["dev_shm"]["severity"] == "warning"
     assert wrong(llama_folder, {"shm": 64 * MIB}, args={"tp_size": 1}) == {}
+    assert "dev_shm" in wrong(llama_folder, {"shm": 64 * MIB}, args={"tp_size": 1, "dp_size": 4})
 
 
 @pytest.mark.parametrize(
