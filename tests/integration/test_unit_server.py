@@ -280,15 +280,18 @@ def test_two_instances_do_not_disturb_each_other(server: Server) -> None:
 
 
 def test_one_that_fails_leaves_no_other_half_done(server: Server) -> None:
-    failing = {"name": "a", "run_as": "nobody-there"}
+    # a unit that may write where there is nothing does not start
+    failing = {"name": "a", "writable_paths": ["/not/there"]}
     failed = server(failing, {"name": "b", "port": 30020}, expect="failed")
-    assert "there is no user 'nobody-there'" in failed.failure(HOST)
+    assert "sglang-a.service" in failed.failure(HOST)
     ready("b")
     told = result(failed)
     assert [entry["name"] for entry in told["failures"]] == ["a"]
     assert [entry["name"] for entry in told["servers"]] == ["b"]
     # described wrongly, which is known before anything is touched
     server({"name": "a", "args": {"tp_sise": 1}}, {"name": "b", "port": 30020}, expect="failed")
+    refused = server({"name": "a", "run_as": "nobody-there"}, {"name": "b", "port": 30020}, expect="failed")
+    assert "run_as is 'nobody-there', and this host has no such user" in refused.failure(HOST)
     # and it is no obstacle to a stop
     server({"name": "a", "args": {"tp_sise": 1}}, {"name": "b", "port": 30020}, state="stopped")
     assert show("b", "ActiveState") == ["inactive"]
