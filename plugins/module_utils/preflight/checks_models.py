@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from typing import Any
 
-from ..errors import nearest
+from ..errors import InferopsError, nearest
+from ..files import read_json
 from . import models
 from .calibration import Measured
 from .check import ERROR, WARNING, Item, Outcome, Result, deferred, failed, passed
@@ -28,6 +30,11 @@ _TOKENIZERS = (
     "tokenization",
     ".model",
 )
+# Files that describe quantized weights where the configuration does not, by methods that need a description.
+_DESCRIBED = {
+    ("awq", "awq_marlin"): ("quant_config.json", "quantize_config.json"),
+    ("gptq", "gptq_marlin", "marlin"): ("quantize_config.json",),
+}
 # Methods that SGLang turns into each other where it can; nothing is said of others.
 _FAMILIES = (
     ("awq", "awq_marlin", "gptq", "gptq_marlin", "marlin", "moe_wna16", "auto-round"),
@@ -178,12 +185,34 @@ def tokenizer(facts: Facts) -> Result:
             "args.tokenizer_path, or skip_tokenizer_init for a server that takes tokens only",
             files=sorted(files)[:20],
         )
+    try:
+        custom = "" if given is not None else _custom_tokenizer(facts.target)
+    except InferopsError as error:
+        return failed(f"{error.message}; copy it again")
+    if custom and not facts.flag("trust_remote_code"):
+        return failed(
+            f"the tokenizer of {path} is {custom}, code that the model brings with it, and trust_remote_code is not "
+            "set: transformers refuses to run it; look at that code, then set args.trust_remote_code: true",
+            tokenizer=custom,
+        )
     return passed(f"the tokenizer is made of {', '.join(sorted(known)[:4])}")
 
 
-def quantization(facts: Facts) -> str | None:
-    """How the target's weights say that they are quantized; ``None`` where they are not."""
-    for config in (facts.target.config or {}, facts.target.text):
+def _custom_tokenizer(model: Model) -> str:
+    """The tokenizer's class where it is the model's own, in a file beside it, and there is no other form of it.
+
+    :raises InferopsError: for a configuration that is no JSON.
+    """
+    said = read_json(os.path.join(model.folder, "tokenizer_config.json")) or {}
+    named = (said.get("auto_map") or {}).get("AutoTokenizer")
+    module, dummy, name = str(named[0] if isinstance(named, list) and named else named).rpartition(".")
+    own = f"{module}.py" in model.files and said.get("tokenizer_class") == name
+    return name if own and "tokenizer.json" not in model.files else ""
+
+
+def quantization(model: Model) -> str | None:
+    """How a model's weights say that they are quantized; ``None`` where they are not."""
+    for config in (model.config or {}, model.text):
         method = (config.get("quantization_config") or {}).get("quant_method")
         if method:
             return str(method).lower()
@@ -192,7 +221,32 @@ def quantization(facts: Facts) -> str | None:
 
 def quantization_method(facts: Facts) -> Result:
     """SGLang takes another method than the weights' own only where it can turn one into the other."""
-    asked, stored = facts.options.get("quantization"), quantization(facts)
+    problems = list(_unquantized(facts))
+    return problems or _another_method(facts)
+
+
+def _unquantized(facts: Facts) -> Iterator[Outcome]:
+    """Methods that only read what somebody has quantized; a draft takes the target's unless it is told otherwise."""
+    common = facts.options.get("quantization")
+    own = facts.options.get("speculative_draft_model_quantization") or common
+    drafts = facts.draft if facts.trees else None
+    for whose, model, asked in (("target", facts.target, common), ("draft", drafts, own)):
+        files = next((files for methods, files in _DESCRIBED.items() if str(asked).lower() in methods), ())
+        if model is None or model.config is None or not files or quantization(model) is not None:
+            continue
+        if not any(name.endswith(files) for name in model.files):
+            cure = "set args.speculative_draft_model_quantization: unquant" if whose == "draft" else "leave it out"
+            yield failed(
+                f"quantization of the {whose} is {asked}, and {model.path} says nothing of how it is quantized (no "
+                f"quantization_config, no {' or '.join(files)}): SGLang cannot load it so; {cure}, or take other "
+                "weights",
+                asked=asked,
+                model=model.path,
+            )
+
+
+def _another_method(facts: Facts) -> Result:
+    asked, stored = facts.options.get("quantization"), quantization(facts.target)
     rules = facts.source("quantization")
     if asked is None or stored is None or rules is None:
         return None

@@ -165,7 +165,7 @@ def sources_payload(facts: Facts) -> dict[str, Any]:
         "algorithm": facts.algorithm,
         "options": facts.options,
         "automatic": all(facts.speculative(key) is None for key in SHAPE_KEYS),
-        "quantization": quantization(facts) is not None and facts.options.get("quantization") is not None,
+        "quantization": quantization(facts.target) is not None and facts.options.get("quantization") is not None,
         "overlap": facts.variable("SGLANG_ENABLE_SPEC_V2") if facts.before("0.5.11") else None,
     }
 

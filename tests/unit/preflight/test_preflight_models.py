@@ -174,6 +174,27 @@ def test_a_tokenizer_is_beside_the_weights_or_elsewhere_or_not_asked_for(tmp_pat
         (target / name).unlink()
 
 
+def test_a_tokenizer_that_is_code_of_the_model_s_own(tmp_path: Path) -> None:
+    target = model_folders.llama(tmp_path / "t")
+    about = {
+        "tokenizer_class": "TikTokenTokenizer",
+        "auto_map": {"AutoTokenizer": ["tokenization_kimi.TikTokenTokenizer", None]},
+    }
+    (target / "tokenizer_config.json").write_text(json.dumps(about))
+    (target / "tokenization_kimi.py").touch()
+
+    def said(**args: object) -> bool:
+        return "tokenizer" in named(facts(instance(model_path=str(target), args=args), None))
+
+    assert not said()
+    (target / "tokenizer.json").unlink()
+    assert said() and not said(trust_remote_code=True)
+    (target / "tokenizer_config.json").write_text(json.dumps({**about, "tokenizer_class": "LlamaTokenizer"}))
+    assert not said()
+    model_folders.lfs_pointer(target / "tokenizer_config.json")
+    assert said(trust_remote_code=True)
+
+
 @pytest.mark.parametrize(
     ("stored", "asked", "release", "refused"),
     [
@@ -202,6 +223,27 @@ def test_weights_in_one_method_and_an_option_for_another(
     args = {"quantization": asked} if asked else {}
     found = named(facts(instance(model_path=str(target), args=args), release_tree(release), release))
     assert ("quantization" in found) is refused
+
+
+def test_a_method_that_needs_a_description_of_the_weights(tmp_path: Path) -> None:
+    """A draft takes the target's method unless it is told otherwise, and drafts are seldom quantized."""
+    target = model_folders.llama(tmp_path / "t", quantization_config={"quant_method": "awq"})
+    draft = model_folders.draft(tmp_path / "d", 4096, 128256, 32000, max_position_embeddings=131072)
+
+    def said(model: Path, **args: object) -> str:
+        speculative = {"draft_model_path": str(draft), "num_steps": 3, "eagle_topk": 1, "num_draft_tokens": 4}
+        described = instance(model_path=str(model), speculative=speculative, args=args)
+        found = named(facts(described, release_tree("0.5.9"))).get("quantization")
+        return str(found["message"]) if found else ""
+
+    assert "speculative_draft_model_quantization: unquant" in said(target, quantization="awq")
+    assert said(target) == said(target, quantization="awq", speculative_draft_model_quantization="unquant") == ""
+    plain = model_folders.llama(tmp_path / "plain")
+    unquant = {"quantization": "gptq", "speculative_draft_model_quantization": "unquant"}
+    assert f"quantization of the target is gptq, and {plain} says nothing" in said(plain, **unquant)
+    (plain / "quantize_config.json").write_text("{}")
+    assert said(plain, **unquant) == ""
+    assert said(plain, quantization="fp8") == ""
 
 
 def test_a_folder_without_weights(tmp_path: Path) -> None:
