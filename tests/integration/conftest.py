@@ -42,13 +42,16 @@ class Run:
         ]
 
     def failure(self, host: str) -> str:
-        """The message of the last failed task of a host."""
-        messages = [
-            str(event["event_data"]["res"].get("msg", ""))
+        """The message of the last failed task of a host; those of its items, where it is a loop."""
+        failed = [
+            event["event_data"]["res"]
             for event in self.events
             if event["event"] == "runner_on_failed" and event["event_data"].get("host") == host
         ]
-        return messages[-1] if messages else ""
+        if not failed:
+            return ""
+        items = [item for item in failed[-1].get("results", []) if item.get("failed")]
+        return "; ".join(str(one.get("msg", "")) for one in items or failed[-1:])
 
     def unreachable(self, host: str) -> str:
         """Why a host could not be reached; empty where it could."""
