@@ -9,7 +9,8 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
-from ansible_collections.inferops.sglang.plugins.plugin_utils import desired, variables
+from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
+from ansible_collections.inferops.sglang.plugins.plugin_utils import desired, host_agent, variables
 from ansible_collections.inferops.sglang.plugins.plugin_utils.described import listed
 
 
@@ -28,7 +29,9 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": error.message, **error.result}
         args["agent_version"] = agent["version"]
         try:
-            result.update(self._execute_module(module_args=args, task_vars=task_vars))
+            told = host_agent.ask(self, "plan", agent["version"], args, spec.plan_arguments(), task_vars or {})
+            result["asked"] = "module" if told is None else "agent"
+            result.update(self._execute_module(module_args=args, task_vars=task_vars) if told is None else told)
         except AnsibleConnectionFailure as error:
             raise with_reason(error, self._connection) from error
         if not result.get("failed"):

@@ -130,6 +130,13 @@ observed:
           C(build_id), C(activation), C(outcome), C(restored_from), C(url), C(main_pid), C(active_since),
           C(restart_reasons), C(patches) and C(start), the record of its last start.
       type: dict
+asked:
+  description:
+    - Who compared. V(agent) is the host's agent, where it is this collection's own and the connection can hand it what
+      it needs; otherwise the module itself is sent there, which costs more.
+  returned: success
+  type: str
+  sample: agent
 agent:
   description: The host agent that belongs to this collection, its C(path) on the controller and its C(version).
   returned: success
@@ -152,17 +159,7 @@ from ansible_collections.inferops.sglang.plugins.module_utils.server import spec
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "instances": spec.instances_option(),
-            "toolkit": {"type": "dict", "default": {}},
-            "described": {"type": "list", "elements": "str"},
-            "python": {"type": "path"},
-            "thorough": {"type": "bool", "default": False},
-            "agent_version": {"type": "str"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=spec.plan_arguments(), supports_check_mode=True)
     params = module.params
     adapter.finish(
         module,

@@ -43,6 +43,7 @@ def observed(run: Run, host: str) -> dict[str, Any]:
     """What the last comparison of a run saw of the host's instance."""
     plan = run.results(host, "sglang_plan")[-1]
     assert plan["in_sync"], plan["plan"]
+    assert plan["asked"] == "agent"
     instance: dict[str, Any] = plan["observed"]["instances"]["tiny"]
     return instance
 

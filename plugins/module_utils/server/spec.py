@@ -88,6 +88,18 @@ def instances_option(required: bool = True) -> dict[str, Any]:
     return {"type": "list", "elements": "dict", "required": required, "options": INSTANCE_OPTIONS}
 
 
+def plan_arguments() -> dict[str, Any]:
+    """The argument spec of ``sglang_plan``, which the controller needs too."""
+    return {
+        "instances": instances_option(),
+        "toolkit": {"type": "dict", "default": {}},
+        "described": {"type": "list", "elements": "str"},
+        "python": {"type": "path"},
+        "thorough": {"type": "bool", "default": False},
+        "agent_version": {"type": "str"},
+    }
+
+
 def validate(instances: Sequence[Mapping[str, Any]]) -> None:
     """Check what can be known without a host.
 
