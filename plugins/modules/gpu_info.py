@@ -111,9 +111,15 @@ gpus:
       description: What holds the GPU outside this container (the driver's pids, which are none of ours).
       type: list
       elements: dict
+unreachable:
+  description: The cards that C(nvidia-smi) says do not answer, with C(pci_bus_id) and what is C(said).
+  type: list
+  elements: dict
+  returned: success
 topology:
   description: >-
-    C(interconnect) (V(nvlink), V(mixed), V(pcie) or V(single)), C(links) between the GPUs, C(numa) and C(cpus) of each.
+    C(interconnect) (V(nvlink), V(mixed), V(pcie), V(single), or V(null) where it is not said), C(links) between the
+    GPUs, C(numa) and C(cpus) of each.
   type: dict
   returned: success
 acs_redirecting:

@@ -29,6 +29,8 @@ _REGISTERED = {
     "nvidia-nvlink": ("nvidia-nvlink",),
 }
 _VENDOR = "0x10de"
+#: Kernel drivers that hold a device for a guest.
+_GUESTS = ("vfio-pci", "pci-stub", "pciback")
 _ACS_CAPABILITY = 0x000D
 #: ACS control bits that send peer-to-peer traffic up to the root complex: request and completion redirect.
 _ACS_REDIRECT = 0b1100
@@ -123,8 +125,12 @@ def _family(name: str) -> str:
 
 
 def pci_gpus(roots: Roots) -> list[str]:
-    """The PCI addresses of NVIDIA display and 3D controllers (class 03xx), driver or none."""
-    return [address for address, vendor, kind in _pci(roots) if vendor == _VENDOR and kind.startswith("0x03")]
+    """The PCI addresses of NVIDIA display and 3D controllers (class 03xx), driver or none.
+
+    Those that a hypervisor has set aside for its guests are theirs, and none of this host.
+    """
+    cards = [address for address, vendor, kind in _pci(roots) if vendor == _VENDOR and kind.startswith("0x03")]
+    return [address for address in cards if _bound_to(roots, address) not in _GUESTS]
 
 
 def acs_redirecting(roots: Roots) -> list[str] | None:
@@ -160,6 +166,12 @@ def _pci(roots: Roots) -> list[tuple[str, str, str]]:
     base = os.path.join(roots.sys, "bus/pci/devices")
     names = sorted(os.listdir(base)) if os.path.isdir(base) else []
     return [(name, _line(base, name, "vendor"), _line(base, name, "class")) for name in names]
+
+
+def _bound_to(roots: Roots, address: str) -> str | None:
+    """The kernel driver of a device, ``None`` where it has none."""
+    link = os.path.join(roots.sys, "bus/pci/devices", address, "driver")
+    return os.path.basename(os.readlink(link)) if os.path.islink(link) else None
 
 
 def _line(*parts: str) -> str:

@@ -24,6 +24,8 @@ UNEXPLAINED = 512 << 20
 def facts(runner: Runner, roots: Roots | None = None) -> dict[str, Any]:
     """The GPUs, the driver's two halves, the topology and ``problems`` (name, severity, message, evidence).
 
+    ``unreachable`` are the cards of which nvidia-smi says that they do not answer.
+
     Never raises for what is missing: a host without GPUs has ``gpus: []`` and no problems.
     """
     roots = roots or Roots()
@@ -37,6 +39,7 @@ def facts(runner: Runner, roots: Roots | None = None) -> dict[str, Any]:
         "driver_version": None,
         "cuda_driver_version": None,
         "gpus": [],
+        "unreachable": [],
         "nvidia_smi_error": None,
     }
     queried = _query(runner)
@@ -99,13 +102,16 @@ def outside(reported: list[dict[str, Any]], local: list[holders.Holder]) -> list
 
 def _query(runner: Runner) -> dict[str, Any]:
     done = runner(["nvidia-smi", "-q", "-x"], env=_ENGLISH)
-    if done.rc != 0:
-        said = (done.stdout.strip() or done.stderr.strip()).replace("\n", " ")
-        return {"gpus": [], "driver_version": None, "cuda_driver_version": None, "nvidia_smi_error": said}
+    nothing = {"gpus": [], "driver_version": None, "cuda_driver_version": None}
     try:
         found = smi.parse_query(done.stdout)
     except InferopsError as error:
-        return {"gpus": [], "driver_version": None, "cuda_driver_version": None, "nvidia_smi_error": error.message}
+        said = (done.stdout.strip() or done.stderr.strip()).replace("\n", " ") if done.rc != 0 else error.message
+        lost = smi.complaints(f"{done.stdout}\n{done.stderr}")
+        return {**nothing, "unreachable": lost, "nvidia_smi_error": said}
+    if done.rc != 0 and not found["gpus"]:
+        return {**nothing, "unreachable": [], "nvidia_smi_error": done.stderr.strip() or f"status {done.rc}"}
+    found["unreachable"] += smi.complaints(done.stderr)
     asked = runner(["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader"], env=_ENGLISH)
     capabilities = smi.parse_capabilities(asked.stdout)
     for gpu in found["gpus"]:

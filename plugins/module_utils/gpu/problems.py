@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .smi import bus_address
+
 ERROR = "error"
 WARNING = "warning"
 INFO = "info"
 
 #: Xid events that say that the card, its link or its memory failed, and not the program on it (NVIDIA "Xid Errors").
 HARDWARE_XIDS = {
+    46: "GPU stopped processing",
     48: "double bit ECC error",
+    62: "internal micro-controller halt",
     63: "row remapping or page retirement recorded",
     64: "row remapping or page retirement failed",
     74: "NVLink error",
@@ -27,6 +31,8 @@ HARDWARE_XIDS = {
     119: "GSP firmware does not answer",
     120: "GSP firmware error",
     140: "unrecovered ECC error",
+    143: "GPU initialization failed",
+    **dict.fromkeys(range(144, 151), "NVLink error"),
 }
 
 
@@ -34,7 +40,7 @@ def judge(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The problems in the facts, errors first."""
     if not facts["present"] and not facts["kernel_module_version"]:
         return []
-    found = [*_driver(facts), *_nodes(facts), *_fabric(facts), *_xids(facts)]
+    found = [*_driver(facts), *_nodes(facts), *_unreachable(facts), *_fabric(facts), *_xids(facts)]
     for gpu in facts["gpus"]:
         found += [*_health(gpu), *_settings(gpu)]
     found += _bus(facts)
@@ -122,6 +128,29 @@ def _nodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
         )
 
 
+def _unreachable(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for card in facts["unreachable"]:
+        named = f"GPU {card['pci_bus_id'] or '(its address is not told)'}"
+        yield _problem(
+            "gpu_unreachable",
+            ERROR,
+            f"{named} does not answer the driver: {card['said']}; CUDA may fail on the other cards too: reset it or "
+            f"reboot {_where(facts)}, look for Xid events in its kernel's log, and replace the card if it comes back",
+            **card,
+        )
+    known = {bus_address(card["pci_bus_id"]) for card in (*facts["gpus"], *facts["unreachable"])}
+    silent = [address for address in facts["pci"] if bus_address(address) not in known]
+    # a container sees the bus of the whole machine and may have few of its cards
+    if silent and facts["gpus"] and facts["container"] is None and None not in known:
+        yield _problem(
+            "gpu_not_listed",
+            WARNING,
+            f"on the bus, and not listed by nvidia-smi beside the others: {', '.join(silent)}: either the card did not "
+            "start (the kernel's log says why), or this driver no longer supports it",
+            pci=silent,
+        )
+
+
 def _fabric(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     switches = any("nvidia-nvswitch" in node["path"] for node in facts["device_nodes"])
     states = {gpu["fabric"]["state"] for gpu in facts["gpus"]} - {None}
@@ -134,6 +163,18 @@ def _fabric(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
             f"the NVLink fabric is {', '.join(waiting)!r}, so CUDA would say 'system not yet initialized' (802): "
             "start nvidia-fabricmanager and wait for 'Completed'",
             states=sorted(states),
+            fabric_manager=manager,
+        )
+    # the status says how it went, once the state says that it is over
+    ended = {gpu["index"]: gpu["fabric"]["status"] for gpu in facts["gpus"] if gpu["fabric"]["state"] == "Completed"}
+    refused = {index: status for index, status in ended.items() if status not in (None, "Success")}
+    if refused:
+        named = ", ".join(f"GPU {index} ({status})" for index, status in refused.items())
+        yield _problem(
+            "fabric_failed",
+            ERROR,
+            f"the NVLink fabric did not take in {named}: read the log of nvidia-fabricmanager, restart it or the host",
+            refused=refused,
             fabric_manager=manager,
         )
     if not switches or facts["container"]:
@@ -158,7 +199,9 @@ def _fabric(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _xids(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    serious = [event for event in facts["xid"] if event["xid"] in HARDWARE_XIDS]
+    # of the errors of NVLink, the card recovers from those that call themselves so
+    listed = [event for event in facts["xid"] if event["xid"] in HARDWARE_XIDS]
+    serious = [event for event in listed if "Nonfatal" not in event["detail"]]
     for bus in sorted({event["pci_bus_id"] for event in serious}):
         events = [event for event in serious if event["pci_bus_id"] == bus]
         last = events[-1]

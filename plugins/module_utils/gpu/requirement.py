@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 #: Lowest driver branch by CUDA major: within a major, any minor release runs on it ("minor version compatibility",
 #: CUDA Toolkit Release Notes, table of minimum required driver versions).
 MINIMUM = {11: "450.80.02", 12: "525.60.13", 13: "580"}
@@ -36,4 +38,4 @@ def judge(driver: str | None, cuda: str, container: str | None = None) -> str | 
 
 
 def _key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return tuple(int(part) for part in re.findall(r"\d+", version))

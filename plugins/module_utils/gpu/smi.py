@@ -19,15 +19,28 @@ _MIB = 1 << 20
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 #: A cell of ``nvidia-smi topo -m`` that says how two devices are connected.
 _LINK = re.compile(r"^(X|SYS|NODE|PHB|PXB|PIX|NV\d+)$")
+#: What stands in the place of a value that the driver does not have, in brackets or not.
+_NO_VALUE = re.compile(
+    r"\[?(|N/A|None|Not (Supported|Found)|Unknown Error|Insufficient Permissions|GPU is lost|GPU requires reset|ERR!|"
+    r"Requested functionality has been deprecated)\]?\Z"
+)
+#: Of these, what says that the card itself does not answer.
+_FAULT = re.compile(r"\[?(GPU is lost|GPU requires reset)\]?\Z")
+#: What is printed beside the cards that do answer, in several forms (``GPU3: 0000:5F:00.0: Unknown Error``).
+_COMPLAINT = re.compile(r"Unable to determine the device handle for (?:GPU *)?(.+)")
+_BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
 
 
 def parse_query(text: str) -> dict[str, Any]:
     """``nvidia-smi -q -x`` as ``driver_version``, ``cuda_driver_version`` and ``gpus``, in the order of their index.
 
+    ``unreachable`` are the cards that do not answer, as ``pci_bus_id`` and what is ``said`` of them: nvidia-smi lists
+    the others and ends well. What it prints before the XML does no harm.
+
     :raises InferopsError: when the text is not that XML.
     """
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(text[max(0, text.find("<")) :])
     except ElementTree.ParseError as error:
         first = (text.strip().splitlines() or ["nothing"])[0]
         raise InferopsError(f"nvidia-smi -q -x did not print XML ({error}): {first!r}") from error
@@ -35,7 +48,17 @@ def parse_query(text: str) -> dict[str, Any]:
         "driver_version": _text(root, "driver_version"),
         "cuda_driver_version": _text(root, "cuda_version"),
         "gpus": [_gpu(index, element) for index, element in enumerate(root.findall("gpu"))],
+        "unreachable": [*complaints(text), *filter(None, map(_fault, root.findall("gpu")))],
     }
+
+
+def complaints(text: str) -> list[dict[str, Any]]:
+    """The cards that nvidia-smi says it cannot reach, as ``pci_bus_id`` (where it is named) and what is ``said``."""
+    found = []
+    for said in _COMPLAINT.findall(text):
+        bus = _BUS_ID.search(said)
+        found.append({"pci_bus_id": bus.group(0).lower() if bus else None, "said": said.strip()})
+    return found
 
 
 def parse_capabilities(text: str) -> dict[str, str]:
@@ -48,7 +71,7 @@ def parse_topology(text: str) -> dict[str, Any]:
     """``nvidia-smi topo -m``: ``links[GPUi][GPUj]`` between GPUs, and ``numa`` and ``cpus`` of each.
 
     ``interconnect`` is ``nvlink`` where every pair of GPUs has NVLinks, ``mixed`` where some have, ``pcie`` where none
-    has, ``single`` for one GPU and ``None`` for none.
+    has, ``single`` for one GPU and ``None`` for none, or where it is not said.
     """
     lines = [line for line in _ANSI.sub("", text).splitlines() if line.strip()]
     header = next((line for line in lines if re.match(r"\s*GPU0\b", line) and "CPU Affinity" in line), None)
@@ -71,12 +94,18 @@ def parse_topology(text: str) -> dict[str, Any]:
     return {"interconnect": _interconnect(links), "links": links, "numa": numa, "cpus": cpus}
 
 
+def bus_address(text: str | None) -> str | None:
+    """A PCI address in one form: nvidia-smi writes the domain in eight digits, the kernel in four."""
+    return text and text.lower()[-12:]
+
+
 def _interconnect(links: dict[str, dict[str, str]]) -> str | None:
     kinds = {cell.startswith("NV") for row in links.values() for cell in row.values()}
     if not links:
         return None
     if not kinds:
-        return "single"
+        # several whose cells say nothing ("N/A" in some virtual machines) are not one
+        return "single" if len(links) == 1 else None
     return "mixed" if len(kinds) == 2 else ("nvlink" if kinds == {True} else "pcie")
 
 
@@ -106,7 +135,7 @@ def _gpu(index: int, element: ElementTree.Element) -> dict[str, Any]:
             "remap_failed": _any_yes(element, ("remapped_row_failure",), "remapped_rows/"),
             "retirement_pending": _any_yes(element, ("pending_retirement",), "retired_pages/"),
         },
-        "recovery_action": _text(element, "gpu_recovery_action"),
+        "recovery_action": _recovery(element),
         "fabric": {"state": _text(element, "fabric/state"), "status": _text(element, "fabric/status")},
         "pcie": {
             "generation": _number(element, "pci/pci_gpu_link_info/pcie_gen/current_link_gen"),
@@ -121,13 +150,37 @@ def _gpu(index: int, element: ElementTree.Element) -> dict[str, Any]:
             "slowed_by": _slowdowns(element),
         },
         "power": {
-            "limit_w": _decimal(element, "gpu_power_readings/current_power_limit"),
-            "default_limit_w": _decimal(element, "gpu_power_readings/default_power_limit"),
-            "draw_w": _decimal(element, "gpu_power_readings/average_power_draw"),
+            # drivers before 535 and before 570 name them differently
+            "limit_w": _decimal(element, "gpu_power_readings/current_power_limit", "power_readings/power_limit"),
+            "default_limit_w": _decimal(
+                element, "gpu_power_readings/default_power_limit", "power_readings/default_power_limit"
+            ),
+            "draw_w": _decimal(
+                element,
+                "gpu_power_readings/average_power_draw",
+                "gpu_power_readings/power_draw",
+                "power_readings/power_draw",
+            ),
         },
         "temperature_c": _number(element, "temperature/gpu_temp"),
         "processes": [_process(entry) for entry in element.findall("processes/process_info")],
     }
+
+
+def _fault(element: ElementTree.Element) -> dict[str, Any] | None:
+    """What says that a listed card does not answer; a single field of unknown value says nothing of the kind."""
+    texts = [(leaf.text or "").strip() for leaf in element.iter()]
+    memory = (element.findtext("fb_memory_usage/total") or "").strip()
+    said = next((text for text in texts if _FAULT.match(text)), memory if "Unknown Error" in memory else None)
+    return said and {"pci_bus_id": (element.get("id") or "").lower() or None, "said": said.strip("[]")}
+
+
+def _recovery(element: ElementTree.Element) -> str | None:
+    """What the driver asks for; before 570 it says so in two elements of their own."""
+    for path, action in (("reset_required", "GPU Reset"), ("drain_and_reset_recommended", "Drain and Reset")):
+        if _text(element, f"gpu_reset_status/{path}") == "Yes":
+            return action
+    return _text(element, "gpu_recovery_action")
 
 
 def _process(element: ElementTree.Element) -> dict[str, Any]:
@@ -143,20 +196,22 @@ def _process(element: ElementTree.Element) -> dict[str, Any]:
 def _slowdowns(element: ElementTree.Element) -> list[str]:
     """What holds the clocks down right now, other than that nobody uses the card."""
     found: list[str] = []
-    for child in element.findall("clocks_event_reasons/*"):
-        reason = child.tag.replace("clocks_event_reason_", "")
+    # "throttle" is what drivers before 535 say
+    for child in (*element.findall("clocks_event_reasons/*"), *element.findall("clocks_throttle_reasons/*")):
+        reason = re.sub(r"^clocks_(event|throttle)_reason_", "", child.tag)
         if (child.text or "").strip() == "Active" and reason not in ("gpu_idle", "applications_clocks_setting"):
             found.append(reason)
     return found
 
 
-def _text(element: ElementTree.Element, path: str) -> str | None:
-    value = (element.findtext(path) or "").strip()
-    return None if value in ("", "N/A", "None", "[N/A]", "Requested functionality has been deprecated") else value
+def _text(element: ElementTree.Element, *paths: str) -> str | None:
+    """The value at the first of the paths that has one."""
+    values = ((element.findtext(path) or "").strip() for path in paths)
+    return next((value for value in values if not _NO_VALUE.match(value)), None)
 
 
-def _decimal(element: ElementTree.Element, path: str) -> float | None:
-    match = re.match(r"-?\d+(\.\d+)?", _text(element, path) or "")
+def _decimal(element: ElementTree.Element, *paths: str) -> float | None:
+    match = re.match(r"-?\d+(\.\d+)?", _text(element, *paths) or "")
     return float(match.group(0)) if match else None
 
 

@@ -110,6 +110,14 @@ def test_cards_on_the_bus_and_acs(tmp_path: Path) -> None:
     assert driver.acs_redirecting(where) == ["0000:00:01.0"]
 
 
+def test_cards_that_are_set_aside_for_guests_are_none_of_this_host(tmp_path: Path) -> None:
+    where = roots(tmp_path)
+    for address, name in (("0000:01:00.0", "vfio-pci"), ("0000:02:00.0", "nvidia"), ("0000:03:00.0", "nouveau")):
+        pci(tmp_path, address, "0x10de", "0x030200")
+        (tmp_path / "sys/bus/pci/devices" / address / "driver").symlink_to(f"../../../bus/pci/drivers/{name}")
+    assert driver.pci_gpus(where) == ["0000:02:00.0", "0000:03:00.0"]
+
+
 def test_a_looping_capability_list_ends() -> None:
     data = bytearray(4096)
     data[0x100:0x104] = (1 | 1 << 16 | 0x100 << 20).to_bytes(4, "little")
@@ -128,6 +136,8 @@ def test_a_looping_capability_list_ends() -> None:
         ("525.60.13", "12.0", True),
         ("525.60.11", "12.0", False),
         ("580.159.04", "14.0", True),
+        ("580.95.05-grid", "13.0", True),
+        ("unknown", "13.0", False),
     ],
 )
 def test_driver_for_cuda(version: str, cuda: str, carried: bool) -> None:

@@ -32,6 +32,7 @@ def healthy() -> dict[str, Any]:
             {"path": "/dev/nvidia-uvm", "major": 238, "minor": 0, "registered": 238, "mode": "0666"},
         ],
         "nvidia_smi_error": None,
+        "unreachable": [],
         "topology": {"interconnect": "single", "links": {}, "numa": {}, "cpus": {}},
         "acs_redirecting": None,
         "services": {},
@@ -113,6 +114,26 @@ def test_fabric_in_progress(healthy: dict[str, Any]) -> None:
     assert names(healthy) == []
 
 
+def test_f14_a_fabric_that_ended_otherwise_than_well(healthy: dict[str, Any]) -> None:
+    healthy["gpus"][0]["fabric"] = {"state": "Completed", "status": "Insufficient Resources"}
+    (problem,) = problems.judge(healthy)
+    assert problem["name"] == "fabric_failed" and "GPU 0 (Insufficient Resources)" in problem["message"]
+    healthy["gpus"][0]["fabric"]["status"] = "Success"
+    assert names(healthy) == []
+
+
+def test_a_card_that_does_not_answer(healthy: dict[str, Any]) -> None:
+    healthy["pci"].append("0000:41:00.0")
+    (problem,) = problems.judge(healthy)
+    assert (problem["name"], problem["severity"]) == ("gpu_not_listed", "warning")
+    assert "0000:41:00.0" in problem["message"]
+    assert names(dict(healthy, container="lxc")) == [], "it may be another container's"
+    healthy["unreachable"] = [{"pci_bus_id": "0000:41:00.0", "said": "Unknown Error"}]
+    (problem,) = problems.judge(healthy)
+    assert (problem["name"], problem["severity"]) == ("gpu_unreachable", "error")
+    assert "GPU 0000:41:00.0 does not answer the driver: Unknown Error" in problem["message"]
+
+
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
@@ -149,6 +170,14 @@ def test_xid_of_hardware_is_told_from_xid_of_programs(healthy: dict[str, Any]) -
     assert "Xid 79 (GPU has fallen off the bus) for 0000:00:06 at 2026-11-29T10:00:00" in problem["message"]
 
 
+def test_an_error_of_nvlink_counts_unless_the_card_recovers_from_it(healthy: dict[str, Any]) -> None:
+    line = "2026-11-29T10:00:00+00:00 h kernel: NVRM: Xid (PCI:0000:00:06): 149, NETIR_LINK_EVT  {} XC0 i0 Link 09\n"
+    healthy["xid"] = gathering.parse_xid(line.format("Nonfatal"))
+    assert names(healthy) == []
+    healthy["xid"] = gathering.parse_xid(line.format("Fatal"))
+    assert names(healthy) == ["xid"]
+
+
 def test_acs_only_where_peers_talk_over_pcie(healthy: dict[str, Any]) -> None:
     healthy["acs_redirecting"] = ["0000:00:01.0"]
     assert names(dict(healthy, topology={"interconnect": "pcie"})) == ["acs_redirect"]
@@ -170,8 +199,8 @@ def test_errors_come_first(healthy: dict[str, Any]) -> None:
 class Smi:
     """A runner whose nvidia-smi prints what was recorded."""
 
-    def __init__(self, xml: str, rc: int = 0) -> None:
-        self.xml, self.rc = xml, rc
+    def __init__(self, xml: str, rc: int = 0, said: str = "") -> None:
+        self.xml, self.rc, self.said = xml, rc, said
         self.asked: list[str] = []
 
     def __call__(self, argv: Sequence[str], **dummy: Any) -> Completed:
@@ -179,7 +208,7 @@ class Smi:
         if argv[0] != "nvidia-smi":
             return Completed(127, "", f"{argv[0]}: not found")
         if "-q" in argv:
-            return Completed(self.rc, self.xml, "")
+            return Completed(self.rc, self.xml, self.said)
         if "topo" in argv:
             return Completed(0, (RECORDED / "topo.txt").read_text(), "")
         return Completed(0, "GPU-11111111-2222-3333-4444-555555555555, 9.0\n", "")
@@ -207,7 +236,7 @@ def test_facts_are_those_that_the_module_told_on_the_real_host(tmp_path: Path) -
     told["gpus"][0]["power"]["draw_w"] = found["gpus"][0]["power"]["draw_w"]  # it moves between two questions
     for key in ("gpus", "driver_version", "cuda_driver_version", "topology", "services", "xid", "problems"):
         assert found[key] == told[key], key
-    assert problems.judge(told) == []
+    assert problems.judge({**told, "unreachable": found["unreachable"]}) == []  # recorded before there was that fact
 
 
 def test_facts_without_any_driver(tmp_path: Path) -> None:
@@ -215,6 +244,14 @@ def test_facts_without_any_driver(tmp_path: Path) -> None:
     found = gathering.facts(runner, bare(tmp_path))
     assert not found["present"] and found["gpus"] == [] and found["problems"] == []
     assert len(runner.asked) == 1  # one failed call, no more
+
+
+@pytest.mark.parametrize("rc", [0, 15])
+def test_the_other_cards_are_known_though_one_is_lost(tmp_path: Path, rc: int) -> None:
+    said = "Unable to determine the device handle for GPU1: 0000:44:00.0: Unknown Error\n"
+    found = gathering.facts(Smi((RECORDED / "nvidia-smi-q.xml").read_text(), rc, said), bare(tmp_path))
+    assert len(found["gpus"]) == 1 and found["nvidia_smi_error"] is None
+    assert "gpu_unreachable" in [problem["name"] for problem in found["problems"]]
 
 
 def test_memory_that_no_process_explains_is_held_elsewhere(tmp_path: Path) -> None:

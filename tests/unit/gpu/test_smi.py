@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
@@ -67,11 +68,78 @@ def test_no_xml_is_named(text: str) -> None:
 def test_every_element_that_is_read_exists_in_the_recorded_output() -> None:
     """A typing error in a path would read as "unknown" for ever."""
     source = Path(smi.__file__).read_text()
-    paths = set(re.findall(r'(?:_text|_number|_decimal|_mebibytes|_switch)\(\w+, "([\w/]+)"', source))
+    paths = set(re.findall(r'(?:_text|_number|_decimal|_mebibytes|_switch)\(\s*\w+,\s*"([\w/]+)"', source))
     busy = smi.ElementTree.fromstring(recorded("nvidia-smi-q-busy.xml"))
     places = [busy, busy.find("gpu"), busy.find("gpu/processes/process_info")]
     assert len(paths) > 25
     assert [path for path in sorted(paths) if all(place.find(path) is None for place in places)] == []
+
+
+def one_gpu(content: str) -> dict[str, Any]:
+    text = f"<nvidia_smi_log><gpu id='00000000:41:00.0'>{content}</gpu></nvidia_smi_log>"
+    return smi.parse_query(text)["gpus"][0]
+
+
+@pytest.mark.parametrize("word", ["N/A", "[N/A]", "[Not Supported]", "[Unknown Error]", "ERR!", "GPU is lost", "None"])
+def test_words_in_the_place_of_a_value_are_no_value(word: str) -> None:
+    gpu = one_gpu(
+        f"<uuid>{word}</uuid><gpu_recovery_action>{word}</gpu_recovery_action><fabric><state>{word}</state></fabric>"
+        f"<processes><process_info><pid>4</pid><process_name>{word}</process_name></process_info></processes>"
+    )
+    assert gpu["uuid"] is None and gpu["recovery_action"] is None and gpu["fabric"]["state"] is None
+    assert gpu["processes"] == [{"pid": 4, "name": None, "type": None, "memory_used": None}]
+
+
+@pytest.mark.parametrize(
+    "power",
+    [
+        "<power_readings><power_draw>28.4 W</power_draw><power_limit>300.00 W</power_limit>"
+        "<default_power_limit>450.00 W</default_power_limit></power_readings>",
+        "<gpu_power_readings><power_draw>28.4 W</power_draw><current_power_limit>300.00 W</current_power_limit>"
+        "<default_power_limit>450.00 W</default_power_limit></gpu_power_readings>",
+    ],
+    ids=["before 535", "before 570"],
+)
+def test_power_is_read_under_its_older_names(power: str) -> None:
+    assert one_gpu(power)["power"] == {"limit_w": 300.0, "default_limit_w": 450.0, "draw_w": 28.4}
+
+
+def test_slowdowns_and_resets_are_read_under_their_older_names() -> None:
+    tag = "clocks_throttle_reason_hw_thermal_slowdown"
+    gpu = one_gpu(f"<clocks_throttle_reasons><{tag}>Active</{tag}></clocks_throttle_reasons>")
+    assert gpu["clocks"]["slowed_by"] == ["hw_thermal_slowdown"]
+    reset = "<gpu_reset_status><reset_required>{}</reset_required></gpu_reset_status>"
+    assert one_gpu(reset.format("Yes"))["recovery_action"] == "GPU Reset"
+    assert one_gpu(reset.format("No"))["recovery_action"] is None
+    both = reset.format("Requested functionality has been deprecated")
+    assert one_gpu(both + "<gpu_recovery_action>Node Reboot</gpu_recovery_action>")["recovery_action"] == "Node Reboot"
+
+
+@pytest.mark.parametrize(
+    ("said", "bus"),
+    [
+        ("for GPU3: 0000:5F:00.0: Unknown Error", "0000:5f:00.0"),
+        ("for GPU0000:25:00.0: Unknown Error", "0000:25:00.0"),
+        ("for GPU 0000:01:00.0: GPU is lost.  Reboot the system to recover this GPU", "0000:01:00.0"),
+        ("for GPU2: Unknown Error", None),
+    ],
+)
+def test_a_card_that_cannot_be_reached_is_found_beside_the_others(said: str, bus: str | None) -> None:
+    found = smi.parse_query(f"Unable to determine the device handle {said}\n" + recorded("nvidia-smi-q.xml"))
+    assert len(found["gpus"]) == 1
+    assert [card["pci_bus_id"] for card in found["unreachable"]] == [bus]
+    assert smi.parse_query(recorded("nvidia-smi-q.xml"))["unreachable"] == []
+
+
+def test_a_listed_card_that_does_not_answer_is_told_from_one_field_without_value() -> None:
+    def unreachable(content: str) -> list[Any]:
+        text = f"<nvidia_smi_log><gpu id='00000000:41:00.0'>{content}</gpu></nvidia_smi_log>"
+        return smi.parse_query(text)["unreachable"]
+
+    lost = {"pci_bus_id": "00000000:41:00.0", "said": "GPU requires reset"}
+    assert unreachable("<utilization><gpu_util>[GPU requires reset]</gpu_util></utilization>") == [lost]
+    assert unreachable("<fb_memory_usage><total>Unknown Error</total></fb_memory_usage>")[0]["said"] == "Unknown Error"
+    assert unreachable("<fan_speed>[Unknown Error]</fan_speed>") == []
 
 
 def test_compute_capabilities() -> None:
@@ -116,6 +184,10 @@ def test_topology_of_several_gpus(links: list[list[str]], interconnect: str) -> 
         assert found["links"]["GPU0"]["GPU1"] == links[0][1] and "GPU0" not in found["links"]["GPU0"]
         assert found["numa"]["GPU1"] == 0 and found["cpus"]["GPU1"] == "8-15"
         assert set(found["links"]) == {f"GPU{i}" for i in range(len(links))}
+
+
+def test_a_topology_that_says_nothing_of_its_pairs_is_not_that_of_a_single_gpu() -> None:
+    assert smi.parse_topology(topology([["X", "N/A"], ["N/A", "X"]]))["interconnect"] is None
 
 
 def test_no_topology() -> None:
