@@ -102,7 +102,7 @@ def outside(reported: list[dict[str, Any]], local: list[holders.Holder]) -> list
 
 def _query(runner: Runner) -> dict[str, Any]:
     done = runner(["nvidia-smi", "-q", "-x"], env=_ENGLISH)
-    nothing = {"gpus": [], "driver_version": None, "cuda_driver_version": None}
+    nothing: dict[str, Any] = {"gpus": [], "driver_version": None, "cuda_driver_version": None}
     try:
         found = smi.parse_query(done.stdout)
     except InferopsError as error:

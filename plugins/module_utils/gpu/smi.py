@@ -172,7 +172,9 @@ def _fault(element: ElementTree.Element) -> dict[str, Any] | None:
     texts = [(leaf.text or "").strip() for leaf in element.iter()]
     memory = (element.findtext("fb_memory_usage/total") or "").strip()
     said = next((text for text in texts if _FAULT.match(text)), memory if "Unknown Error" in memory else None)
-    return said and {"pci_bus_id": (element.get("id") or "").lower() or None, "said": said.strip("[]")}
+    if said is None:
+        return None
+    return {"pci_bus_id": (element.get("id") or "").lower() or None, "said": said.strip("[]")}
 
 
 def _recovery(element: ElementTree.Element) -> str | None:
