@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.inferops.sglang.plugins.module_utils.build import installed
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError, nearest
 from ansible_collections.inferops.sglang.plugins.plugin_utils import catalogue
 
@@ -106,6 +107,7 @@ def load(folder: Path) -> dict[str, Any]:
             files[part] = (folder / part).read_text(encoding="utf-8")
         except OSError as error:
             raise InferopsError(f"lock {name!r} is not complete: {folder / part}: {error.strerror}") from error
+    _refuse_no_pins(files[REQUIREMENTS], folder / REQUIREMENTS)
     description = _description(files[DESCRIPTION], folder / DESCRIPTION)
     return {
         "name": name,
@@ -116,9 +118,28 @@ def load(folder: Path) -> dict[str, Any]:
     }
 
 
+def _texts(values: Iterable[Any]) -> bool:
+    """Whether all are texts that say something."""
+    return all(isinstance(value, str) and value.strip() for value in values)
+
+
 def canonical(value: Any) -> bytes:
     """The one JSON text of a value: what digests are made of."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _refuse_no_pins(text: str, path: Path) -> None:
+    """:raises InferopsError: when a line would leave open what is installed, or from where."""
+    for line in installed.no_pins(text):
+        shown = re.sub(r"//[^/@\s]*@", "//…@", line)
+        if line.startswith("-"):
+            why = (
+                "only this file travels to a host, and where packages come from is configuration (sglang_indexes, "
+                "sglang_find_links): remove the option, and write out what a file that it names holds"
+            )
+        else:
+            why = "a lock names each version (name==1.2.3): resolve it first, with `make lock` or `uv pip compile`"
+        raise InferopsError(f"{path} is no lock: {shown!r}: {why}")
 
 
 def _description(text: str, path: Path) -> dict[str, Any]:
@@ -143,7 +164,7 @@ def _description(text: str, path: Path) -> dict[str, Any]:
         raise InferopsError(f"{path}: cuda must be null (a CPU lock) or a quoted version ('13.0'), not {cuda!r}")
     waivers = value.get("waivers") or []
     for waiver in waivers:
-        if not isinstance(waiver, dict) or set(waiver) != {"check", "reason"} or not all(waiver.values()):
+        if not isinstance(waiver, dict) or set(waiver) != {"check", "reason"} or not _texts(waiver.values()):
             raise InferopsError(f"{path}: each waiver has 'check' and 'reason', both filled; found {waiver!r}")
     environment = value.get("environment") or {}
     if not isinstance(environment, dict) or not all(isinstance(item, str) for item in environment.values()):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.inferops.sglang.plugins.module_utils.build.fit import same_version
-from ansible_collections.inferops.sglang.plugins.module_utils.build.installed import pins
+from ansible_collections.inferops.sglang.plugins.module_utils.build.installed import conditional, pins
 from ansible_collections.inferops.sglang.plugins.module_utils.build.snapshot import normalise
+from ansible_collections.inferops.sglang.plugins.module_utils.build.versions import same_version
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.files import sha256_file
 
@@ -37,7 +37,8 @@ class Piece:
 def needed(folder: Path, requirements: str, python: str) -> list[dict[str, Any]]:
     """Name, size and SHA-256 of the wheels in ``folder`` that the pins need, and of the newest uv.
 
-    Wheels for another version of Python are left out; which of several platforms fits is for uv on the host.
+    Wheels for another version of Python are left out; which of several platforms fits is for uv on the host, and so is
+    whether it needs what is pinned under a marker only.
 
     :raises InferopsError: when the folder lacks a wheel for a pin.
     """
@@ -49,13 +50,13 @@ def needed(folder: Path, requirements: str, python: str) -> list[dict[str, Any]]
         name, version, fits = _read(path.name, tag)
         if name == "uv":
             uv.append(path)
-        if name in wanted and fits and same_version(version, wanted[name]):
+        if fits and any(same_version(version, pinned) for pinned in wanted.get(name, [])):
             found[name].append(path)
-    lacking = sorted(name for name, paths in found.items() if not paths)
+    lacking = sorted(name for name, paths in found.items() if not paths and name not in conditional(requirements))
     if lacking:
         raise InferopsError(
             f"{folder} lacks {len(lacking)} of {len(wanted)} wheels: "
-            f"{', '.join(f'{name}=={wanted[name]}' for name in lacking[:5])}{' …' if len(lacking) > 5 else ''}; "
+            f"{', '.join(f'{name}=={wanted[name][0]}' for name in lacking[:5])}{' …' if len(lacking) > 5 else ''}; "
             "fill it with `pip download --no-deps -r requirements.txt` of the lock"
         )
     newest = sorted(uv, key=lambda path: [int(part) for part in re.findall(r"\d+", path.name.split("-")[1])])[-1:]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 from ..running import Runner
 from . import elf
 from .abi import Finding
-from .installed import Distribution, pins
+from .installed import Distribution, addresses, pins
 from .snapshot import normalise
+from .versions import public, same_version
 
 Check = dict[str, Any]
 
@@ -37,8 +39,14 @@ KERNEL_TORCH = {
 _VERSIONED_AS_CUDA = re.compile(
     r"(cuda-toolkit|nvidia-(cuda-(runtime|nvrtc|nvcc|crt|cupti|cccl)|nvvm|nvjitlink|nvtx))\Z"
 )
+#: nvidia-cudnn-cu13, tensorrt-cu12-libs, cupy-cuda12x, nvidia-dali-cuda120.
+_NAMED_FOR_CUDA = re.compile(r"-(cu(?:da)?)(\d\d)\d?x?(?=-|\Z)")
+#: cu130, pt29cu130, cu12torch2.9cxx11abitrue, cuda12.4 (after the plus sign).
+_LOCAL_FOR_CUDA = re.compile(r"(?<![a-z])cu(?:da)?(\d\d)")
 _COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm")
 _BROKEN = re.compile(r"The package `([^`]+)` requires `([^`]+)`, but (.+)")
+#: What else ``uv pip check`` says of a distribution: for another Python or platform, there twice, without metadata.
+_UNSOUND = re.compile(r"The package `([^`]+)` (.+)")
 #: So many libraries, and symbols of each, are named.
 _SHOWN = 3
 
@@ -61,11 +69,11 @@ def pins_hold(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
     wanted = pins(lock["requirements"])
     versions = {item.name: item.version for item in found}
     wrong = []
-    for name, version in wanted.items():
+    for name, allowed in wanted.items():
         present = versions.get(name)
-        if present is not None and not same_version(present, version):
-            wrong.append(f"{name} {present} in place of {version}")
-    extra = sorted(versions.keys() - wanted.keys() - {normalise(name) for name in _direct(lock["requirements"])})
+        if present is not None and not any(same_version(present, version) for version in allowed):
+            wrong.append(f"{name} {present} in place of {' or '.join(allowed)}")
+    extra = sorted(versions.keys() - wanted.keys() - addresses(lock["requirements"]))
     wrong += [f"{name} {versions[name]} is not in the lock" for name in extra]
     return _check("lock", "; ".join(wrong), f"{len(versions)} distributions as pinned")
 
@@ -93,10 +101,12 @@ def cuda_majors(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check
 
 def cuda_major(item: Distribution) -> str | None:
     """The CUDA major version that a distribution says it is for, in its name, local version or own version."""
-    named = re.search(r"-cu(\d\d)\d?\Z", item.name)
-    local = re.search(r"\+(?:[\w.]*\.)?cu(\d\d)\d", item.version)
-    if named or local:
-        return (named or local).group(1)  # type: ignore[union-attr]
+    named = _NAMED_FOR_CUDA.search(item.name)
+    local = _LOCAL_FOR_CUDA.search(item.version.partition("+")[2].lower())
+    if named:
+        return named.group(2)
+    if local:
+        return local.group(1)
     return item.version.partition(".")[0] if _VERSIONED_AS_CUDA.match(item.name) else None
 
 
@@ -126,7 +136,7 @@ def leftovers(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[Ch
         if version is None:
             continue
         wrong = ""
-        if base is None or _public(version) != _public(base):
+        if base is None or public(version) != public(base):
             wrong = (
                 f"{name} {version} beside flashinfer-python {base}: flashinfer refuses to start; drop it or match it"
             )
@@ -147,7 +157,10 @@ def compiler(found: Sequence[Distribution]) -> Check:
 
 
 def broken_pins(runner: Runner, uv: str, python: str) -> list[Check]:
-    """The requirements of distributions that the set breaks, as uv finds them: ``pin:<who asks>:<for what>``."""
+    """The requirements of distributions that the set breaks, as uv finds them: ``pin:<who asks>:<for what>``.
+
+    What it finds wrong with a distribution itself is ``package:<name>``.
+    """
     done = runner([uv, "pip", "check", "--python", python], env={"NO_COLOR": "1", "LC_ALL": "C.UTF-8"}, cwd="/")
     checks = []
     for line in (done.stderr + "\n" + done.stdout).splitlines():
@@ -156,6 +169,13 @@ def broken_pins(runner: Runner, uv: str, python: str) -> list[Check]:
             name = re.split(r"[\s\[<>=!~;(@]", match.group(2), maxsplit=1)[0]
             text = f"{match.group(1)} requires {match.group(2)}, but {match.group(3).replace('`', '')}"
             checks.append(_check(f"pin:{normalise(match.group(1))}:{normalise(name)}", text, ""))
+            continue
+        match = _UNSOUND.match(line.strip())
+        if match:
+            text = f"{match.group(1)} {match.group(2).replace('`', '')}"
+            checks.append(_check(f"package:{normalise(match.group(1))}", text, ""))
+        elif line.startswith("  - ") and checks:  # the folders of one that is there twice
+            checks[-1]["detail"] += f" {os.path.basename(line.strip())}"
     if done.rc != 0 and not checks:
         said = (done.stderr.strip() or done.stdout.strip() or "nothing was printed").splitlines()
         checks.append(_check("pins", f"uv pip check ended with status {done.rc}: {said[-1]}", ""))
@@ -242,14 +262,14 @@ def mismatch(wrong: Sequence[Finding], found: Sequence[Distribution], torch: str
     if len(wrong) > _SHOWN:
         parts.append(f"{len(wrong) - _SHOWN} more libraries")
     for item in found:
-        made_for = KERNEL_TORCH.get(item.name, {}).get(_public(item.version))
-        if made_for and made_for != _public(torch) and any(f.library.startswith("sgl_kernel/") for f in wrong):
+        made_for = KERNEL_TORCH.get(item.name, {}).get(public(item.version))
+        if made_for and made_for != public(torch) and any(f.library.startswith("sgl_kernel/") for f in wrong):
             parts.append(f"{item.name} {item.version} was released for torch {made_for}")
     return "; ".join(parts)
 
 
 def _twin(name: str, wanted: str | None, found: Sequence[Distribution]) -> bool:
-    twin = re.sub(r"-cu\d+\Z", f"-cu{wanted}", name)
+    twin = _NAMED_FOR_CUDA.sub(rf"-\g<1>{wanted}", name)
     if wanted is None or twin == name or twin not in {item.name for item in found}:
         return False
     for item in found:
@@ -261,29 +281,6 @@ def _twin(name: str, wanted: str | None, found: Sequence[Distribution]) -> bool:
 
 def _required(line: str) -> str:
     return normalise(re.split(r"[\s\[<>=!~;(@]", line, maxsplit=1)[0])
-
-
-def _direct(requirements: str) -> list[str]:
-    """Names that are required by address (``name @ https://…``): their version is not known."""
-    return re.findall(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*@", requirements, re.MULTILINE)
-
-
-def _public(version: str) -> str:
-    return version.partition("+")[0]
-
-
-def same_version(found: str, wanted: str) -> bool:
-    """Whether two versions are one; a local version (``+cu130``) counts only where both have one.
-
-    Makers leave it out of the METADATA of a wheel whose file name has it.
-    """
-    locals_differ = "+" in found and "+" in wanted and found.partition("+")[2] != wanted.partition("+")[2]
-    return not locals_differ and _canonical(_public(found)) == _canonical(_public(wanted))
-
-
-def _canonical(version: str) -> str:
-    """Enough of PEP 440's normal form for two spellings of one version: trailing zeros, dashes, letter case."""
-    return re.sub(r"(\.0)+(?=\Z|\.post|\.dev|a\d|b\d|rc\d)", "", version.lower().replace("-", ".").replace("_", "."))
 
 
 def _for_cuda(version: str | None) -> str:

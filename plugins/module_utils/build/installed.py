@@ -19,7 +19,9 @@ from ..files import read_text
 from .snapshot import normalise
 from .store import top
 
-_PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*==\s*([^\s;\\]+)", re.MULTILINE)
+_NAME = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*"
+_PIN = re.compile(_NAME + r"={2,3}\s*([A-Za-z0-9.!+_-]+)\s*(;.*)?\Z")
+_ADDRESS = re.compile(_NAME + r"@\s*\S")
 
 
 @dataclass(frozen=True)
@@ -33,16 +35,47 @@ class Distribution:
     requires: list[str] = field(default_factory=list)
 
 
-def pins(requirements: str) -> dict[str, str]:
-    """The exact pins of a requirements file: normalised name -> version."""
-    return {normalise(name): version for name, version in _PIN.findall(requirements)}
+def pins(requirements: str) -> dict[str, list[str]]:
+    """The exact pins of a requirements file: normalised name -> versions, of which markers choose one."""
+    found: dict[str, list[str]] = {}
+    for match in filter(None, map(_PIN.match, _wanted(requirements))):
+        found.setdefault(normalise(match.group(1)), []).append(match.group(2))
+    return found
+
+
+def conditional(requirements: str) -> set[str]:
+    """The names that only pins with a marker ask for: a host may have none of them."""
+    matches = list(filter(None, map(_PIN.match, _wanted(requirements))))
+    always = {normalise(match.group(1)) for match in matches if not match.group(3)}
+    return {normalise(match.group(1)) for match in matches} - always
+
+
+def addresses(requirements: str) -> set[str]:
+    """The names that are required by address (``name @ https://…``): their version is not known."""
+    return {normalise(match.group(1)) for match in filter(None, map(_ADDRESS.match, _wanted(requirements)))}
+
+
+def no_pins(requirements: str) -> list[str]:
+    """The lines that a lock cannot have: neither an exact version nor an address (a range, an option of pip)."""
+    return [line for line in _wanted(requirements) if not _PIN.match(line) and not _ADDRESS.match(line)]
 
 
 def all_hashed(requirements: str) -> bool:
     """Whether every requirement has a hash; options, comments and blank lines do not count."""
-    lines = re.sub(r"\\\n", " ", requirements).splitlines()
-    wanted = [line for line in lines if line.strip() and not line.lstrip().startswith(("#", "-"))]
+    wanted = [line for line in _lines(requirements) if not line.startswith("-")]
     return bool(wanted) and all("--hash=" in line for line in wanted)
+
+
+def _lines(requirements: str) -> list[str]:
+    """The lines of a requirements file as pip reads them: continued ones joined, without comments and blank ones."""
+    joined = re.sub(r"\\\r?\n", " ", requirements)
+    lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines())
+    return [line for line in lines if line]
+
+
+def _wanted(requirements: str) -> list[str]:
+    """The lines without their hashes."""
+    return [re.split(r"\s--hash\b", line)[0].strip() for line in _lines(requirements)]
 
 
 def site_packages(path: str) -> str:

@@ -14,10 +14,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..errors import InferopsError
+from ..errors import InferopsError, nearest
 from ..interpreter import call
 from ..running import Runner
 from . import abi, fatbin, fit, installed, proof_worker
+from .snapshot import normalise
 
 #: Checks that no waiver excuses. A patched module is named in full, so a lock may excuse one that needs a GPU.
 HARD = frozenset(
@@ -78,22 +79,29 @@ def prove(
 
 
 def judged(checks: Iterable[dict[str, Any]], waivers: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """The checks with their waivers: each used one as ``waived``; each that excuses nothing as a check of its own."""
+    """The checks with their waivers: each used one as ``waived``; each that excuses nothing as a check of its own.
+
+    A waiver may spell the names of packages as people do (``pin:sglang:cuda_python``).
+    """
     result = [dict(check) for check in checks]
-    reasons = {waiver["check"]: waiver["reason"] for waiver in waivers}
-    used = set()
+    reasons = {normalise(waiver["check"]): waiver["reason"] for waiver in waivers}
+    hard = {normalise(name) for name in HARD}
+    broken = set()
     for check in result:
-        name = check["name"]
-        if not check["ok"] and name in reasons and name not in HARD:
+        name = normalise(check["name"])
+        if check["ok"]:
+            continue
+        broken.add(name)
+        if name in reasons and name not in hard:
             check["waived"] = reasons[name]
-            used.add(name)
-    for name in sorted(reasons.keys() - used):
-        if name in HARD:
-            result.append(failed(f"waiver:{name}", f"{name} cannot be waived: without it no server can run"))
-        else:
-            result.append(
-                passed(f"waiver:{name}", f"the waiver of {name} is no longer needed: remove it from the lock")
-            )
+    unwaived = [check["name"] for check in result if not check["ok"] and "waived" not in check]
+    for written in sorted({waiver["check"] for waiver in waivers}):
+        name = normalise(written)
+        if name in hard:
+            result.append(failed(f"waiver:{written}", f"{written} cannot be waived: without it no server can run"))
+        elif name not in broken:
+            text = f"the waiver of {written} is no longer needed: remove it from the lock"
+            result.append(passed(f"waiver:{written}", text + nearest(written, unwaived, 0.9)))
     return result
 
 

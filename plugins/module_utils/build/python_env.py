@@ -28,6 +28,9 @@ def run(params: Mapping[str, Any], runner: Runner, check_mode: bool) -> dict[str
         raise InferopsError(
             "python_env runs through its action plugin: call it by its full name, inferops.sglang.python_env"
         )
+    for waiver in params["waivers"]:
+        if not (waiver["check"].strip() and waiver["reason"].strip()):
+            raise InferopsError(f"waivers: each has 'check' and 'reason', both filled; found {waiver!r}")
     spec["lock"]["waivers"] = [*spec["lock"]["waivers"], *params["waivers"]]
     observed = store.observe(spec["build_id"], thorough=params["verify"])
     changes = store.plan(spec, observed)

@@ -10,6 +10,7 @@ likes; so are the build's own papers.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -130,7 +131,7 @@ def dist_infos(paths: Iterable[str], site_packages: str) -> dict[str, str]:
 
 def normalise(name: str) -> str:
     """A distribution's name as package indexes compare it (PEP 503)."""
-    return name.replace("_", "-").replace(".", "-").lower()
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _digest_if_there(path: str) -> str | None:

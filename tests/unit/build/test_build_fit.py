@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.build import fit, installed, proof
 from ansible_collections.inferops.sglang.plugins.module_utils.build.installed import Distribution
+from ansible_collections.inferops.sglang.plugins.module_utils.build.versions import same_version
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
 from releases import RELEASES, release_tree
@@ -36,6 +37,65 @@ def test_f17_packages_that_are_not_as_pinned_are_named() -> None:
     check = fit.pins_hold(lock(requirements=pins), found("torch==2.9.1+cu129", "numpy==2.4.6", "stray==1"))
     assert check["detail"] == "torch 2.9.1+cu129 in place of 2.9.1+cu130; stray 1 is not in the lock"
     assert fit.pins_hold(lock(requirements=pins), found("torch==2.9.1+cu130", "numpy==2.4.6"))["ok"]
+
+
+def test_pins_under_markers_are_those_of_one_name() -> None:
+    """What a resolver writes for several platforms at once: uv takes the one whose marker holds."""
+    pins = "numpy==1.26 ; python_version < '3.10'\nnumpy==2.4 ; python_version >= '3.10'\n"
+    for version in ("1.26", "2.4"):
+        assert fit.pins_hold(lock(requirements=pins), found(f"numpy=={version}"))["ok"]
+    check = fit.pins_hold(lock(requirements=pins), found("numpy==2.5"))
+    assert check["detail"] == "numpy 2.5 in place of 1.26 or 2.4"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2023.7.22", "2023.07.22", True),
+        ("0.5.10rc0", "0.5.10-rc.0", True),
+        ("1.0a1", "1.0alpha1", True),
+        ("1.0rc1", "1.0c1", True),
+        ("1.0.post1", "1.0-1", True),
+        ("1.0.post1", "1.0.rev1", True),
+        ("1.0.dev0", "1.0dev", True),
+        ("v1.0", "1", True),
+        ("1!2.0", "1!2", True),
+        ("1!2.0", "2.0", False),
+        ("0.6.8.post1", "0.6.8", False),
+        ("1.0rc1", "1.0", False),
+        ("1.10", "1.1", False),
+        ("2.9.1+cu130", "2.9.1+CU130", True),
+        ("1.0+cu130.abi3", "1.0+cu130-abi3", True),
+        ("2.9.1+cu130", "2.9.1+cu128", False),
+        ("2.9.1+cu130", "2.9.1", True),
+        ("0.0.0-unknown", "0.0.0-unknown", True),
+        ("0.0.0-unknown", "0.0.0-other", False),
+    ],
+)
+def test_two_spellings_of_one_version(one: str, other: str, same: bool) -> None:
+    assert same_version(one, other) is same and same_version(other, one) is same
+
+
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [
+        ("cupy-cuda12x==13.6.0", "12"),
+        ("tensorrt-cu12-libs==10.9", "12"),
+        ("jax-cuda12-plugin==0.8", "12"),
+        ("nvidia-dali-cuda120==1.50", "12"),
+        ("mooncake-transfer-engine-cuda13==0.3.8", "13"),
+        ("flash-attn==2.8.3+cu12torch2.9cxx11abitrue", "12"),
+        ("torch-scatter==2.1.2+pt29cu130", "13"),
+        ("something==1.0+cuda12.4", "12"),
+        ("something==1.0+git.cu126", "12"),
+        ("cuda-python==12.9.0", None),
+        ("nvidia-cublas==13.1.0.3", None),
+        ("torch==2.9.1+cpu", None),
+        ("focus12==1", None),
+    ],
+)
+def test_f2_every_way_in_which_a_package_names_its_cuda(version: str, major: str | None) -> None:
+    assert fit.cuda_major(found(version)[0]) == major
 
 
 @pytest.mark.parametrize(
@@ -112,6 +172,22 @@ def test_broken_pins_get_names_that_a_lock_can_waive() -> None:
     assert [(check["name"], check["ok"]) for check in failed] == [("pins", False)]
 
 
+def test_what_is_wrong_with_a_distribution_itself_is_named_beside_broken_pins() -> None:
+    said = (
+        "The package `odd` was built for a different platform\n"
+        "The package `flask` requires `werkzeug>=3.0`, but `2.0` is installed\n"
+        "The package `torch` has multiple installed distributions: \n"
+        "  - /x/site-packages/torch-2.11.0.dist-info\n"
+        "  - /x/site-packages/torch-2.9.1+cu128.dist-info\n"
+        "The package `New_Py` requires Python >=3.13, but `3.11.2` is installed\n"
+    )
+    checks = fit.broken_pins(lambda argv, **kwargs: Completed(1, "", said), "uv", "python")
+    names = ["package:odd", "pin:flask:werkzeug", "package:torch", "package:new-py"]
+    assert [check["name"] for check in checks] == names and not any(check["ok"] for check in checks)
+    assert "torch-2.11.0.dist-info torch-2.9.1+cu128.dist-info" in checks[2]["detail"]
+    assert checks[3]["detail"] == "New_Py requires Python >=3.13, but 3.11.2 is installed"
+
+
 def test_torch_for_another_cuda_is_named() -> None:
     [check] = fit.torch_cuda(lock(), {"version": "2.9.1", "cuda": "12.8", "arch_list": []})
     assert not check["ok"] and "torch 2.9.1 is built for CUDA 12.8, the lock is for CUDA 13.0" in check["detail"]
@@ -184,6 +260,22 @@ def test_hard_checks_cannot_be_waived_and_unneeded_waivers_are_reported() -> Non
         proof.require(list(judged.values()), "/opt/x")
     assert "2 of 5 checks failed" in caught.value.message and "pin:a:b" not in caught.value.message
     assert caught.value.result["proof"]["checks"]
+
+
+@pytest.mark.parametrize("written", ["pin:sglang:cuda_python", "pin:SGLang:CUDA-Python", "pin:sglang:cuda.python"])
+def test_a_waiver_may_spell_names_as_people_do(written: str) -> None:
+    broken = [proof.failed("pin:sglang:cuda-python", "one"), proof.failed("pin:sglang:cuda-python", "two")]
+    checks = proof.judged(broken, [{"check": written, "reason": "known"}])
+    assert [check.get("waived") for check in checks] == ["known", "known"]
+
+
+def test_a_waiver_of_a_misspelt_name_says_which_one_is_meant() -> None:
+    checks = [proof.failed("pin:sglang:cuda-python", ""), proof.failed("abi:sgl_kernel", "")]
+    waivers = [{"check": name, "reason": "known"} for name in ("pin:sglang:cuda-pyhton", "ABI:sgl-kernel")]
+    judged = {check["name"]: check for check in proof.judged(checks, waivers)}
+    assert judged["waiver:pin:sglang:cuda-pyhton"]["detail"].endswith("did you mean 'pin:sglang:cuda-python'?")
+    assert "cannot be waived" in judged["waiver:ABI:sgl-kernel"]["detail"]
+    assert "waived" not in judged["abi:sgl_kernel"]
 
 
 def test_f6_the_telling_line_of_a_kernel_that_does_not_load() -> None:

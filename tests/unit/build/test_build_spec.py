@@ -21,8 +21,8 @@ def shipped(lock: str, **options: Any) -> dict[str, Any]:
 def test_each_shipped_lock_is_valid_and_holds_its_release(lock: str) -> None:
     described = shipped(lock)["lock"]
     pins = installed.pins(described["requirements"])
-    assert pins["sglang"] == described["release"]
-    majors = {fit.cuda_major(installed.Distribution("", name, version, version)) for name, version in pins.items()}
+    assert pins["sglang"] == [described["release"]]
+    majors = {fit.cuda_major(installed.Distribution("", name, version, version)) for name, [version] in pins.items()}
     wanted = described["cuda"] and described["cuda"].partition(".")[0]
     # both are required by one package that chooses when it is imported
     assert majors - {None} - ({"12"} if "nvidia-cutlass-dsl-libs-cu12" in pins else set()) <= {wanted}
@@ -73,6 +73,8 @@ def test_an_unknown_lock_is_refused_with_the_nearest_name() -> None:
         ({"cuda": "cu130"}, "cuda must be null .* or a quoted version"),
         ({"waivers": [{"check": "nvcc"}]}, "each waiver has 'check' and 'reason'"),
         ({"waivers": [{"check": "nvcc", "reason": ""}]}, "each waiver has 'check' and 'reason'"),
+        ({"waivers": [{"check": "nvcc", "reason": "  "}]}, "each waiver has 'check' and 'reason'"),
+        ({"waivers": [{"check": "nvcc", "reason": 7}]}, "each waiver has 'check' and 'reason'"),
         ({"environment": {"A": 1}}, "environment must map names to quoted texts"),
     ],
 )
@@ -80,6 +82,48 @@ def test_a_lock_that_says_what_no_lock_may_say_is_refused(site: Site, change: di
     site.lock(["sglang==0.5.9"], **change)
     with pytest.raises(InferopsError, match=message):
         site.spec()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("numpy>=2", r"'numpy>=2': a lock names each version"),
+        ("numpy", r"'numpy': a lock names each version"),
+        ("numpy==2.*", r"'numpy==2\.\*': a lock names each version"),
+        ("numpy==2.4,!=2.4.1", r"a lock names each version"),
+        ("-r more.txt", r"'-r more\.txt': only this file travels to a host.*write out what a file that it names holds"),
+        ("-e .", r"only this file travels"),
+        ("--extra-index-url https://someone:hidden@host/simple", r"//…@host/simple'.*sglang_indexes"),
+    ],
+)
+def test_a_line_that_leaves_open_what_is_installed_or_from_where_is_refused(
+    site: Site, line: str, message: str
+) -> None:
+    site.lock(["sglang==0.5.9"])
+    pins = site.collection / "locks" / "tiny" / "requirements.txt"
+    pins.write_text(pins.read_text() + f"{line}\n")
+    with pytest.raises(InferopsError, match=message) as caught:
+        site.spec()
+    assert "hidden" not in caught.value.message
+
+
+def test_every_form_of_an_exact_pin_is_one(site: Site) -> None:
+    site.lock(["sglang==0.5.9"])
+    pins = site.collection / "locks" / "tiny" / "requirements.txt"
+    more = [
+        "flashinfer_python[cu13] == 0.6.12  # a comment",
+        "torch==2.9.1+cu130 ; platform_machine == 'x86_64' \\\n    --hash=sha256:00",
+        "  old===1.0rc1",
+        "wheel @ https://host/wheel-1.0%2Bcu130-py3-none-any.whl#sha256=00",
+    ]
+    pins.write_text("\r\n".join([pins.read_text(), "# said once", *more]))
+    read = site.spec()["lock"]["requirements"]
+    assert {name: versions for name, versions in installed.pins(read).items() if name != "sglang"} == {
+        "flashinfer-python": ["0.6.12"],
+        "torch": ["2.9.1+cu130"],
+        "old": ["1.0rc1"],
+    }
+    assert installed.addresses(read) == {"wheel"} and installed.conditional(read) == {"torch"}
 
 
 def test_a_lock_without_its_pins_or_with_broken_yaml_is_refused(site: Site) -> None:

@@ -130,3 +130,14 @@ def test_a_folder_that_lacks_a_pin_is_refused(transfer: Transfer) -> None:
 )
 def test_which_wheels_are_for_this_python(file: str, fits: bool) -> None:
     assert wheelhouse._read(file, "cp312")[2] is fits
+
+
+def test_a_pin_under_a_marker_is_sent_where_it_is_there_and_missed_by_nobody(tmp_path: Path) -> None:
+    """A resolver for several platforms pins what only some need (``colorama`` on Windows), or one name twice."""
+    for version in ("1.26", "2.4"):
+        wheel(tmp_path, "numpy", version, {"numpy/__init__.py": ""})
+    twice = "numpy==1.26 ; python_version < '3.10'\nnumpy==2.4 ; python_version >= '3.10'\n"
+    wanted = wheelhouse.needed(tmp_path, twice + "colorama==0.4.6 ; sys_platform == 'win32'\n", "3.12")
+    assert [entry["name"].split("-")[1] for entry in wanted] == ["1.26", "2.4"]
+    with pytest.raises(InferopsError, match=r"lacks 1 of 2 wheels: colorama==0\.4\.6"):
+        wheelhouse.needed(tmp_path, twice + "colorama==0.4.6\n", "3.12")
