@@ -70,7 +70,8 @@ options:
         required: true
   capabilities:
     description:
-      - The compute capabilities that the kernels must serve, such as V(12.0).
+      - The compute capabilities that the kernels must serve, such as V(12.0); without the letters of compilers, so not
+        V(sm_120a).
       - Without it, those of the GPUs that the host has.
     type: list
     elements: str

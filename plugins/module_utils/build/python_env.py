@@ -13,6 +13,7 @@ from typing import Any, Callable
 from .. import layout
 from ..adapter import outcome
 from ..errors import InferopsError
+from ..gpu import capability
 from ..running import Runner
 from . import make, proof, store, uv
 from .prune import prune
@@ -32,9 +33,10 @@ def run(params: Mapping[str, Any], runner: Runner, check_mode: bool) -> dict[str
         if not (waiver["check"].strip() and waiver["reason"].strip()):
             raise InferopsError(f"waivers: each has 'check' and 'reason', both filled; found {waiver!r}")
     spec["lock"]["waivers"] = [*spec["lock"]["waivers"], *params["waivers"]]
+    capabilities = params["capabilities"]
+    capability.require(capabilities or (), "capabilities")
     observed = store.observe(spec["build_id"], thorough=params["verify"])
     changes = store.plan(spec, observed)
-    capabilities = params["capabilities"]
     if capabilities is None:
         capabilities = present_capabilities(runner)
     if observed is not None and params["verify"]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..errors import InferopsError, nearest
+from ..gpu import capability
 
 APT = "apt"
 WHEELS = "wheels"
@@ -72,13 +73,19 @@ def parse(described: Mapping[str, Any] | None) -> Desired:
             raise InferopsError(f"toolkit: unknown key {key!r}{nearest(str(key), names)}; known: {', '.join(names)}")
     for key in ("components", "capabilities", "indexes", "find_links"):
         if key in given:
-            given[key] = tuple(str(value) for value in given[key])
+            given[key] = _list(given[key])
     given["version"] = str(given.get("version", ""))
     desired = Desired(**given)
     _check(desired)
     if desired.source == NONE:
         return desired
     return replace(desired, path=os.path.normpath(desired.path or f"/usr/local/cuda-{desired.minor}"))
+
+
+def _list(value: Any) -> tuple[str, ...]:
+    """A list as Ansible takes it: one text holds its entries with commas between."""
+    entries = value if isinstance(value, (list, tuple)) else str(value).split(",")
+    return tuple(str(entry).strip() for entry in entries)
 
 
 def _check(desired: Desired) -> None:
@@ -94,11 +101,7 @@ def _check(desired: Desired) -> None:
         raise InferopsError(
             f"toolkit: version is {desired.version!r}; it must be a CUDA release such as '13.0' or '13.0.2', in quotes"
         )
-    for capability in desired.capabilities:
-        if not re.fullmatch(r"\d+\.\d[af]?", capability):
-            raise InferopsError(
-                f"toolkit: {capability!r} is no compute capability; write '9.0' for H200, '12.0' for RTX PRO 6000"
-            )
+    capability.require(desired.capabilities, "toolkit: capabilities", suffixes="af")
     if desired.path and not desired.path.startswith("/"):
         raise InferopsError(f"toolkit: path is {desired.path!r}; it must be absolute")
     if os.path.normpath(desired.path or "/") == "/usr/local/cuda" and desired.source != PRESENT:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.inferops.sglang.plugins.module_utils.build import fit, installed
+from ansible_collections.inferops.sglang.plugins.module_utils.build import fit, installed, python_env
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.plugin_utils import builds
 from build_wheels import PATCH, Site
@@ -124,6 +124,23 @@ def test_every_form_of_an_exact_pin_is_one(site: Site) -> None:
         "old": ["1.0rc1"],
     }
     assert installed.addresses(read) == {"wheel"} and installed.conditional(read) == {"torch"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"capabilities": ["sm_120"]}, r"capabilities: 'sm_120' is no compute capability; write '12\.0'"),
+        ({"waivers": [{"check": "nvcc", "reason": " "}]}, "waivers: each has 'check' and 'reason', both filled"),
+    ],
+)
+def test_wrong_parameters_are_refused_before_anything_is_made(site: Site, wrong: dict[str, Any], message: str) -> None:
+    def no_program(argv: Any, **dummy: Any) -> Any:
+        pytest.fail(f"{argv} was run")
+
+    site.lock(["sglang==0.5.9"])
+    params = {"spec": site.spec(), "waivers": [], "capabilities": None, "verify": False, "keep": 2, "progress": None}
+    with pytest.raises(InferopsError, match=message):
+        python_env.run({**params, **wrong}, no_program, False)
 
 
 def test_a_lock_without_its_pins_or_with_broken_yaml_is_refused(site: Site) -> None:

@@ -31,7 +31,7 @@ def test_defaults() -> None:
         ({"source": "apt"}, "version is ''"),
         ({"source": "apt", "version": "13"}, "version is '13'"),
         ({"source": "apt", "version": "cuda-13"}, "such as '13.0' or '13.0.2', in quotes"),
-        ({"source": "apt", "version": "13.0", "capabilities": ["sm_120"]}, "'sm_120' is no compute capability"),
+        ({"source": "apt", "version": "13.0", "capabilities": ["sm_120"]}, "'sm_120' is no compute.*; write '12.0'$"),
         ({"source": "apt", "version": "13.0", "default_link": "yes"}, "default_link is 'yes'"),
         ({"source": "apt", "version": "13.0", "path": "cuda"}, "must be absolute"),
         ({"source": "wheels", "version": "13.0", "path": "/usr/local/cuda/"}, "is the default link"),
@@ -40,6 +40,13 @@ def test_defaults() -> None:
 def test_what_is_refused(described: dict[str, Any], words: str) -> None:
     with pytest.raises(InferopsError, match=words):
         parse(described)
+
+
+@pytest.mark.parametrize("written", ["9.0, 12.0a", ["9.0", "12.0a"], ("9.0", "12.0a")])
+def test_a_list_may_be_one_text_as_in_ansible(written: Any) -> None:
+    described = {"source": "wheels", "version": "13.0", "capabilities": written, "find_links": "/srv/wheels"}
+    assert parse(described).capabilities == ("9.0", "12.0a") and parse(described).find_links == ("/srv/wheels",)
+    assert parse({**described, "capabilities": 12.0}).capabilities == ("12.0",)
 
 
 @pytest.mark.parametrize(
