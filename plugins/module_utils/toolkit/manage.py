@@ -58,20 +58,24 @@ def refusal(observed: dict[str, Any], desired: Desired) -> str | None:
             "no toolkit: use source 'apt' or 'present' for that release"
         )
     if desired.source == PRESENT:
-        there = state.version_at(desired.path)
-        if desired.satisfied_by(there):
+        if desired.satisfied_by(state.version_at(desired.path)):
             return None
         others = ", ".join(f"{entry['path']} ({entry['version']})" for entry in observed["installed"]) or "none"
         return (
             f"source is 'present', so CUDA {desired.version} must already be in {desired.path}; found there: "
-            f"{there or 'no toolkit'} (toolkits on this host: {others}); correct path or version, or use source "
-            "'apt' or 'wheels'"
+            f"{state.described(desired.path)} (toolkits on this host: {others}); correct path or version, or use "
+            "source 'apt' or 'wheels'"
         )
     ours = manifest is not None and (manifest["path"], manifest["source"]) == (desired.path, desired.source)
     if os.path.lexists(desired.path) and not ours:
         # what dpkg installed is dpkg's to repair, so a lost manifest is no obstacle there
         if desired.source == APT and observed["packages"]:
             return None
+        if state.version_at(desired.path) is None:
+            return (
+                f"{desired.path} is there and did not come from source {desired.source!r}; it holds "
+                f"{state.described(desired.path)} (what is left of one, say): remove it, or choose another path"
+            )
         return (
             f"{desired.path} is there and did not come from source {desired.source!r}: adopt it with source 'present', "
             "choose another path, or remove it first"

@@ -81,8 +81,16 @@ def first_complaint(done: Completed) -> str:
 
 _HINTS: tuple[tuple[str, str], ...] = (
     (
-        r"Unsupported gpu architecture",
-        "this CUDA release does not know that card: use a newer one, or set capabilities",
+        r"Unsupported gpu architecture|is not defined for option 'gpu-name'",
+        "this CUDA release does not know that card, or no longer does: use one that does, or set capabilities",
+    ),
+    (
+        r"exception specification is incompatible",
+        "the C library of this system is newer than this CUDA release knows: use a newer release",
+    ),
+    (
+        r"(cicc|ptxas|fatbinary|nvlink|cudafe\+\+).*(not found|No such file)",
+        "a part of the compiler is missing; install the toolkit again",
     ),
     (r"Unsupported \.version", "nvvm is newer than ptxas: the toolkit mixes minor releases; install it again"),
     (r"unsupported GNU version|unsupported clang version", "the host compiler is too new for this CUDA release"),

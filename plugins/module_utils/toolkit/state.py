@@ -45,13 +45,15 @@ def manifest_path(minor: str) -> str:
 
 def observe(desired: Desired) -> dict[str, Any]:
     """What is there: ``installed`` toolkits, the ``default_link``, and of the wanted one its ``version``, ``manifest``,
-    files that are ``damaged``, and (source ``apt``) its ``packages`` with version and hold."""
+    ``real_path`` (where links lead), files that are ``damaged``, and (source ``apt``) its ``packages`` with version and
+    hold."""
     found: dict[str, Any] = {"installed": installed(), "default_link": default_link()}
     if desired.source == NONE:
         return found
     manifest = read_json(manifest_path(desired.minor))
     path = desired.path if manifest is None else manifest["path"]
     found["manifest"] = None if manifest is None else {key: manifest[key] for key in manifest if key != "files"}
+    found["real_path"] = os.path.realpath(desired.path)
     found["version"] = version_at(path)
     found["damaged"] = [] if manifest is None else damaged(manifest)
     if manifest is not None and found["version"] is not None and manifest["version"].startswith(found["version"]):
@@ -93,7 +95,7 @@ def plan(observed: dict[str, Any], desired: Desired) -> Plan:
     proved = list(manifest["capabilities"]) if same else []
     unproved = [capability for capability in desired.capabilities if capability not in proved]
     changes.add(name, "capabilities", proved, [*proved, *unproved])
-    if desired.default_link == SET:
+    if desired.default_link == SET and observed["default_link"] != observed["real_path"]:
         changes.add(name, "default_link", observed["default_link"], desired.path)
     return changes
 
@@ -127,8 +129,9 @@ def _identity(manifest: dict[str, Any]) -> dict[str, Any]:
 def installed() -> list[dict[str, Any]]:
     """Every toolkit on the host: ``path``, ``version``, ``managed`` and whether it is the ``default``."""
     manifests = [read_json(path) for path in sorted(glob.glob(manifest_path("*")))]
-    managed = {entry["path"]: entry for entry in manifests}
-    folders = {path for pattern in SEARCH for path in glob.glob(pattern) if not os.path.islink(path)} | set(managed)
+    managed = {os.path.realpath(entry["path"]): entry for entry in manifests}
+    # links lead to toolkits that lie elsewhere, and to those that are found anyway
+    folders = {os.path.realpath(path) for pattern in SEARCH for path in glob.glob(pattern)} | set(managed)
     default = os.path.realpath(DEFAULT_LINK)
     found = []
     for path in sorted(folders):
@@ -136,7 +139,8 @@ def installed() -> list[dict[str, Any]]:
         if version is not None:
             entry = managed.get(path)
             known = entry["version"] if entry is not None and entry["version"].startswith(version) else version
-            found.append({"path": path, "version": known, "managed": entry is not None, "default": path == default})
+            shown = path if entry is None else entry["path"]
+            found.append({"path": shown, "version": known, "managed": entry is not None, "default": path == default})
     return found
 
 
@@ -158,6 +162,18 @@ def version_at(path: str) -> str | None:
     header = read_bytes(f"{path}/include/cuda_runtime_api.h") or b""
     number = re.search(rb"#define\s+CUDART_VERSION\s+(\d+)", header)
     return None if number is None else f"{int(number.group(1)) // 1000}.{int(number.group(1)) % 1000 // 10}"
+
+
+def described(path: str) -> str:
+    """What is at a path where a toolkit is looked for: its version, or what it lacks."""
+    version = version_at(path)
+    if version is not None:
+        return version
+    if not os.path.isdir(path):
+        return "no toolkit"
+    if not os.access(os.path.join(path, "bin", "nvcc"), os.X_OK):
+        return "a folder without bin/nvcc, which is no toolkit"
+    return "bin/nvcc, but neither version.json nor include/cuda_runtime_api.h, which tell the version"
 
 
 def damaged(manifest: dict[str, Any]) -> list[str]:

@@ -37,6 +37,14 @@ COMPLAINTS = [
         "headers are incomplete",
     ),
     ("sh: 1: gcc: not found", "gcc", "install gcc"),
+    ("sh: 1: cicc: not found", "cicc", "a part of the compiler is missing"),
+    ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "sm_121a", "does not know that card"),
+    (
+        "/usr/include/bits/mathcalls.h(206): error: exception specification is incompatible with that of previous "
+        'function "rsqrtf" (declared at line 653 of /usr/local/cuda/include/crt/math_functions.h)',
+        "mathcalls.h(206)",
+        "the C library of this system is newer",
+    ),
     (
         "/usr/bin/ld: cannot find -lcudadevrt: No such file or directory\ncollect2: error: ld returned 1 exit status",
         "-lcudadevrt",

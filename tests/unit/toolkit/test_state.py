@@ -170,6 +170,27 @@ def test_default_link_moves_only_when_asked(host: Path) -> None:
     assert [entry["default"] for entry in state.installed()] == [False, True]
 
 
+def test_a_path_that_is_a_link_is_the_toolkit_that_it_leads_to(host: Path) -> None:
+    """The vendor's packages keep /usr/local/cuda-13 as a link, and people name /usr/local/cuda itself."""
+    lies = toolkit(host, "13.0")
+    (host / "cuda-13").symlink_to(lies)
+    (host / "cuda").symlink_to(host / "cuda-13")
+    for name in ("cuda-13", "cuda"):
+        described = {"source": "present", "version": "13.0", "path": str(host / name), "default_link": "set"}
+        write(host, parse(described))
+        assert changes(parse(described)) == {}, "the default link leads there already"
+        assert [(entry["path"], entry["default"], entry["managed"]) for entry in state.installed()] == [
+            (str(host / name), True, True)
+        ]
+
+
+def test_a_toolkit_that_a_link_leads_to_is_found_wherever_it_lies(host: Path) -> None:
+    (host / "data").mkdir()
+    toolkit(host / "data", "12.8")
+    (host / "cuda-12.8").symlink_to("data/cuda-12.8")
+    assert [entry["path"] for entry in state.installed()] == [str(host / "data/cuda-12.8")]
+
+
 def test_absent(host: Path) -> None:
     desired = wheels(host, state="absent")
     toolkit(host, "13.0")
@@ -234,5 +255,11 @@ def test_refusals_name_what_is_there(host: Path) -> None:
     assert manage.refusal(state.observe(wheels(host)), wheels(host)) is None
     elsewhere = wheels(host, path=str(host / "other"))
     assert "remove that one first" in (manage.refusal(state.observe(elsewhere), elsewhere) or "")
+    (host / "cuda-12.9/lib").mkdir(parents=True)
+    half = {"version": "12.9", "path": str(host / "cuda-12.9")}
+    for source, words in (("present", "found there: a folder without bin/nvcc"), ("apt", "remove it, or choose")):
+        described = parse({"source": source, **half})
+        said = manage.refusal(state.observe(described), described) or ""
+        assert words in said and "without bin/nvcc" in said and "adopt" not in said
     exact = parse({"source": "present", "version": "13.0.2", "path": str(host / "cuda-13.0")})
     assert "found there: 13.0 " in (manage.refusal(state.observe(exact), exact) or "")
