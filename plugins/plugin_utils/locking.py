@@ -21,6 +21,7 @@ from typing import Any
 
 import tomllib
 import yaml
+from ansible_collections.inferops.sglang.plugins.module_utils.build.cuda import cuda_major, twin
 from ansible_collections.inferops.sglang.plugins.module_utils.build.snapshot import normalise
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError, nearest
 from ansible_collections.inferops.sglang.plugins.plugin_utils.builds import COLLECTION, DESCRIPTION, REQUIREMENTS
@@ -52,7 +53,9 @@ def make(release: str, cuda: str, locks: Path, indexes: Sequence[str] = (), uv: 
     folder = locks / f"sglang-{release}-{cuda}"
     inputs = _inputs(folder / INPUTS)
     packages = _resolve(release, version, inputs, indexes, uv)
-    _refuse_other_cuda(packages, match.group(1))
+    versions = {name: resolved for name, (resolved, dummy) in packages.items()}
+    versions.update((normalise(name), pinned) for name, pinned in (pin.split("==") for pin in inputs["elsewhere"]))
+    _refuse_other_cuda(versions, match.group(1))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / REQUIREMENTS).write_text(requirements(release, version, packages, inputs["elsewhere"]), encoding="utf-8")
     if not (folder / DESCRIPTION).exists():
@@ -138,17 +141,18 @@ def _stand_in(folder: str, name: str, version: str) -> None:
         wheel.writestr(f"{stem}.dist-info/RECORD", "")
 
 
-def _refuse_other_cuda(packages: Mapping[str, Any], major: str) -> None:
+def _refuse_other_cuda(versions: Mapping[str, str], major: str) -> None:
     """A release whose torch on the default index is for another CUDA version needs another index.
 
     :raises InferopsError: when a package for another CUDA major version has no twin for the wanted one.
     """
-    for name in packages:
-        match = re.search(r"-cu(\d\d)\Z", name)
-        if match and match.group(1) != major and f"{name[: match.start()]}-cu{major}" not in packages:
+    for name, version in versions.items():
+        found = cuda_major(name, version)
+        if found not in (None, major) and (twin(name, major) == name or twin(name, major) not in versions):
             raise InferopsError(
-                f"the set holds {name}: torch on these indexes is for CUDA {match.group(1)}, not {major}; give the "
-                f"index that has the right one (INDEX=…), or list torch and the like under 'elsewhere' in {INPUTS}"
+                f"the set holds {name} {version}, which is for CUDA {found}, not {major} (mostly since torch on these "
+                "indexes is): give the index that has the right one (INDEX=…), or list it under 'elsewhere' in "
+                f"{INPUTS}"
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ..running import Runner
 from . import elf
 from .abi import Finding
+from .cuda import cuda_major, on_purpose
 from .installed import Distribution, addresses, pins
 from .snapshot import normalise
 from .versions import public, same_version
@@ -35,14 +36,12 @@ KERNEL_TORCH = {
         "0.4.10": "2.14.1",
     },
 }
-#: Distributions without a CUDA version in their name whose own version is that of CUDA.
-_VERSIONED_AS_CUDA = re.compile(
-    r"(cuda-toolkit|nvidia-(cuda-(runtime|nvrtc|nvcc|crt|cupti|cccl)|nvvm|nvjitlink|nvtx))\Z"
+#: Old or nightly name, the one in force, the folder that both fill: the one installed last wins, file by file.
+_RENAMED = (
+    ("sgl-kernel", "sglang-kernel", "sgl_kernel"),
+    ("flashinfer", "flashinfer-python", "flashinfer"),
+    ("pytorch-triton", "triton", "triton"),
 )
-#: nvidia-cudnn-cu13, tensorrt-cu12-libs, cupy-cuda12x, nvidia-dali-cuda120.
-_NAMED_FOR_CUDA = re.compile(r"-(cu(?:da)?)(\d\d)\d?x?(?=-|\Z)")
-#: cu130, pt29cu130, cu12torch2.9cxx11abitrue, cuda12.4 (after the plus sign).
-_LOCAL_FOR_CUDA = re.compile(r"(?<![a-z])cu(?:da)?(\d\d)")
 _COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm")
 _BROKEN = re.compile(r"The package `([^`]+)` requires `([^`]+)`, but (.+)")
 #: What else ``uv pip check`` says of a distribution: for another Python or platform, there twice, without metadata.
@@ -81,33 +80,20 @@ def pins_hold(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
 def cuda_majors(lock: Mapping[str, Any], found: Sequence[Distribution]) -> Check:
     """All distributions are for the lock's CUDA major version, or for none where the lock is for the CPU.
 
-    A distribution for another major is excused where the one that asks for it, whatever else is chosen, asks for its
-    twin for ours as well (by an extra, say) and that is there: the package has both and chooses when it is imported
-    (nvidia-cutlass-dsl).
+    One for another major is excused where the package that asks for it has both on purpose.
     """
     wanted = None if lock["cuda"] is None else lock["cuda"].partition(".")[0]
-    majors = {item.name: major for item in found for major in [cuda_major(item)] if major}
+    majors = {item.name: major for item in found for major in [cuda_major(item.name, item.version)] if major}
     wrong = [
         f"{item.name} {item.version} is for CUDA {majors[item.name]}"
         for item in found
-        if majors.get(item.name, wanted) != wanted and not _twin(item.name, wanted, found)
+        if majors.get(item.name, wanted) != wanted and not (wanted and on_purpose(item.name, wanted, found))
     ]
     target = f"CUDA {wanted}" if wanted else "the CPU"
     message = f"the lock is for {target}, but " + "; ".join(wrong) + ": take the builds for one CUDA version"
     return _check(
         "cuda", message if wrong else "", f"{len(majors)} distributions name a CUDA version, all for {target}"
     )
-
-
-def cuda_major(item: Distribution) -> str | None:
-    """The CUDA major version that a distribution says it is for, in its name, local version or own version."""
-    named = _NAMED_FOR_CUDA.search(item.name)
-    local = _LOCAL_FOR_CUDA.search(item.version.partition("+")[2].lower())
-    if named:
-        return named.group(2)
-    if local:
-        return local.group(1)
-    return item.version.partition(".")[0] if _VERSIONED_AS_CUDA.match(item.name) else None
 
 
 def metadata(found: Sequence[Distribution]) -> list[Check]:
@@ -127,16 +113,17 @@ def leftovers(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[Ch
     """Packages that an upgrade leaves behind and that break the import of their successor."""
     versions = {item.name: item.version for item in found}
     checks = []
-    if {"sgl-kernel", "sglang-kernel"} <= versions.keys():
-        text = "sgl-kernel is the old name of sglang-kernel, and both fill the folder sgl_kernel: drop sgl-kernel"
-        checks.append(_check("leftover:sgl-kernel", text, ""))
+    for old, new, folder in _RENAMED:
+        if {old, new} <= versions.keys():
+            text = f"{old} is another name of {new}, and both fill the folder {folder}: drop {old}"
+            checks.append(_check(f"leftover:{old}", text, ""))
     base = versions.get("flashinfer-python")
     for name in ("flashinfer-cubin", "flashinfer-jit-cache"):
         version = versions.get(name)
         if version is None:
             continue
         wrong = ""
-        if base is None or public(version) != public(base):
+        if base is None or not same_version(public(version), public(base)):
             wrong = (
                 f"{name} {version} beside flashinfer-python {base}: flashinfer refuses to start; drop it or match it"
             )
@@ -266,21 +253,6 @@ def mismatch(wrong: Sequence[Finding], found: Sequence[Distribution], torch: str
         if made_for and made_for != public(torch) and any(f.library.startswith("sgl_kernel/") for f in wrong):
             parts.append(f"{item.name} {item.version} was released for torch {made_for}")
     return "; ".join(parts)
-
-
-def _twin(name: str, wanted: str | None, found: Sequence[Distribution]) -> bool:
-    twin = _NAMED_FOR_CUDA.sub(rf"-\g<1>{wanted}", name)
-    if wanted is None or twin == name or twin not in {item.name for item in found}:
-        return False
-    for item in found:
-        always = {_required(line) for line in item.requires if "extra ==" not in line}
-        if name in always and twin in {_required(line) for line in item.requires}:
-            return True
-    return False
-
-
-def _required(line: str) -> str:
-    return normalise(re.split(r"[\s\[<>=!~;(@]", line, maxsplit=1)[0])
 
 
 def _for_cuda(version: str | None) -> str:

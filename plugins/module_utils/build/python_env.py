@@ -60,9 +60,12 @@ def secrets(params: Mapping[str, Any]) -> set[str]:
 
 
 def present_capabilities(runner: Runner) -> list[str]:
-    """The compute capabilities of the host's GPUs; none where there is no driver."""
+    """The compute capabilities of the host's GPUs; none where there is no driver.
+
+    Whether the program ended well does not count: where one card is lost, it still lists the others.
+    """
     done = runner(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
-    return sorted(set(re.findall(r"^\d+\.\d+$", done.stdout, re.MULTILINE))) if done.rc == 0 else []
+    return sorted(set(re.findall(r"^\d+\.\d+$", done.stdout, re.MULTILINE)))
 
 
 def _verify(spec: Mapping[str, Any], build: store.Build, runner: Runner, capabilities: list[str]) -> None:

@@ -11,6 +11,9 @@ import re
 import sysconfig
 from typing import Any
 
+from ..build.cuda import cuda_major, on_purpose
+from ..build.installed import distributions
+from ..build.snapshot import normalise
 from .source import attention, drafts, facts, interface
 from .source.classes import Classes
 from .source.package import Found, Sources
@@ -58,7 +61,7 @@ def describe(payload: dict[str, Any]) -> dict[str, Any]:
 def installed(folder: str) -> dict[str, Any]:
     """What the names of the installed packages tell: CUDA majors, flashinfer's versions, the CUDA of torch.
 
-    ``nvidia-nccl-cu13`` names its major, and so does a local version (``2.11.0+cu130``).
+    A package for another major than torch's counts only where the one that asks for it does not have both on purpose.
     """
     majors: dict[str, list[str]] = {}
     flashinfer: dict[str, str] = {}
@@ -67,15 +70,26 @@ def installed(folder: str) -> dict[str, Any]:
         match = re.fullmatch(r"(.+)-([^-]+)\.dist-info", entry)
         if not match:
             continue
-        name, version = match.group(1).lower().replace("_", "-"), match.group(2)
-        major = re.search(r"-cu(1\d)$", name) or re.search(r"\+cu(1\d)\d", version)
+        name, version = normalise(match.group(1)), match.group(2)
+        major = cuda_major(name, version)
         if major:
-            majors.setdefault(major.group(1), []).append(f"{name} {version}")
+            majors.setdefault(major, []).append(f"{name} {version}")
         if name.startswith("flashinfer-"):
             flashinfer[name] = version
         if name == "torch":
             torch_cuda = _cuda_of_torch(folder)
+    if torch_cuda and len(majors) > 1:
+        majors = _without_those_on_purpose(majors, torch_cuda.partition(".")[0], folder)
     return {"cuda_packages": majors, "flashinfer": flashinfer, "torch_cuda": torch_cuda}
+
+
+def _without_those_on_purpose(majors: dict[str, list[str]], wanted: str, folder: str) -> dict[str, list[str]]:
+    found = distributions(folder, "")
+    kept = {
+        major: [entry for entry in entries if major == wanted or not on_purpose(entry.split()[0], wanted, found)]
+        for major, entries in majors.items()
+    }
+    return {major: entries for major, entries in kept.items() if entries}
 
 
 def _cuda_of_torch(folder: str) -> str | None:

@@ -6,7 +6,7 @@ from email.parser import HeaderParser
 from typing import Any
 
 import pytest
-from ansible_collections.inferops.sglang.plugins.module_utils.build import fit, installed, proof
+from ansible_collections.inferops.sglang.plugins.module_utils.build import cuda, fit, installed, proof
 from ansible_collections.inferops.sglang.plugins.module_utils.build.installed import Distribution
 from ansible_collections.inferops.sglang.plugins.module_utils.build.versions import same_version
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
@@ -95,7 +95,7 @@ def test_two_spellings_of_one_version(one: str, other: str, same: bool) -> None:
     ],
 )
 def test_f2_every_way_in_which_a_package_names_its_cuda(version: str, major: str | None) -> None:
-    assert fit.cuda_major(found(version)[0]) == major
+    assert cuda.cuda_major(*version.split("==")) == major
 
 
 @pytest.mark.parametrize(
@@ -144,6 +144,9 @@ def test_f7_leftovers_of_an_upgrade_are_named() -> None:
         return [check["name"] for check in fit.leftovers(lock(), found(*versions)) if not check["ok"]]
 
     assert names("sgl-kernel==0.3.21", "sglang-kernel==0.4.4") == ["leftover:sgl-kernel"]
+    assert names("flashinfer==0.1.6", "flashinfer-python==0.6.12") == ["leftover:flashinfer"]
+    assert names("pytorch-triton==3.5.0+git1", "triton==3.5.1") == ["leftover:pytorch-triton"]
+    assert names("flashinfer-cubin==0.6.12.post1", "flashinfer-python==0.6.12") == ["leftover:flashinfer-cubin"]
     assert names("flashinfer-cubin==0.6.12", "flashinfer-python==0.7.2") == ["leftover:flashinfer-cubin"]
     assert names("flashinfer-cubin==0.6.12") == ["leftover:flashinfer-cubin"]
     assert names("flashinfer-cubin==0.6.12", "flashinfer-python==0.6.12") == []

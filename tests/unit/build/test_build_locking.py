@@ -87,9 +87,18 @@ def test_wrong_inputs_are_refused(tmp_path: Path, inputs: str, message: str) -> 
 
 def test_a_set_for_another_cuda_version_is_refused(tmp_path: Path) -> None:
     resolved = RESOLVED.replace("cu13", "cu12")
-    with pytest.raises(InferopsError, match="nvidia-cudnn-cu12: torch on these indexes is for CUDA 12, not 13"):
+    with pytest.raises(InferopsError, match=r"nvidia-cudnn-cu12 \S+, which is for CUDA 12, not 13"):
         locking.make("0.5.15", "cu130", tmp_path / "locks", uv=fake_uv(tmp_path, resolved))
     assert not (tmp_path / "locks").exists()
+
+
+def test_a_pin_for_another_cuda_version_is_refused_by_its_local_version_too(tmp_path: Path) -> None:
+    folder = tmp_path / "locks" / "sglang-0.5.15-cu130"
+    folder.mkdir(parents=True)
+    (folder / "inputs.yml").write_text("elsewhere: [torch==2.9.1+cu128]\n")
+    with pytest.raises(InferopsError, match=r"torch 2\.9\.1\+cu128, which is for CUDA 12, not 13"):
+        locking.make("0.5.15", "cu130", tmp_path / "locks", uv=fake_uv(tmp_path, RESOLVED))
+    assert not (folder / "requirements.txt").exists()
 
 
 def test_a_set_that_cannot_be_resolved_gives_uvs_reason(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.inferops.sglang.plugins.module_utils.build import fit, installed, python_env
+from ansible_collections.inferops.sglang.plugins.module_utils.build import cuda, installed, python_env
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
 from ansible_collections.inferops.sglang.plugins.plugin_utils import builds
 from build_wheels import PATCH, Site
 
@@ -22,7 +23,7 @@ def test_each_shipped_lock_is_valid_and_holds_its_release(lock: str) -> None:
     described = shipped(lock)["lock"]
     pins = installed.pins(described["requirements"])
     assert pins["sglang"] == [described["release"]]
-    majors = {fit.cuda_major(installed.Distribution("", name, version, version)) for name, [version] in pins.items()}
+    majors = {cuda.cuda_major(name, version) for name, [version] in pins.items()}
     wanted = described["cuda"] and described["cuda"].partition(".")[0]
     # both are required by one package that chooses when it is imported
     assert majors - {None} - ({"12"} if "nvidia-cutlass-dsl-libs-cu12" in pins else set()) <= {wanted}
@@ -141,6 +142,13 @@ def test_wrong_parameters_are_refused_before_anything_is_made(site: Site, wrong:
     params = {"spec": site.spec(), "waivers": [], "capabilities": None, "verify": False, "keep": 2, "progress": None}
     with pytest.raises(InferopsError, match=message):
         python_env.run({**params, **wrong}, no_program, False)
+
+
+@pytest.mark.parametrize("rc", [0, 15])
+def test_the_cards_that_answer_are_proved_for_though_one_is_lost(rc: int) -> None:
+    said = "Unable to determine the device handle for GPU1: 0000:44:00.0: Unknown Error\n12.0\n9.0\n12.0\n"
+    assert python_env.present_capabilities(lambda argv, **dummy: Completed(rc, said, "")) == ["12.0", "9.0"]
+    assert python_env.present_capabilities(lambda argv, **dummy: Completed(127, "", "not found")) == []
 
 
 def test_a_lock_without_its_pins_or_with_broken_yaml_is_refused(site: Site) -> None:

@@ -329,6 +329,27 @@ def test_f2_f7_packages_that_do_not_go_together(llama_folder: Path, tmp_path: Pa
     assert "flashinfer-jit-cache" in named(found)["cuda_majors"]["message"]
 
 
+def test_f2_packages_for_both_majors_on_purpose_are_no_mix(llama_folder: Path, tmp_path: Path) -> None:
+    """As in the newest shipped lock; without the package that chooses, the same two are a mix."""
+    parts = [f"nvidia-cutlass-dsl-libs-cu{major}" for major in (12, 13)]
+    for name in ("torch-2.13.0+cu130", *(f"{part.replace('-', '_')}-4.8.0" for part in parts)):
+        (tmp_path / f"{name}.dist-info").mkdir()
+        stem, dummy, version = name.partition("-")
+        (tmp_path / f"{name}.dist-info" / "METADATA").write_text(f"Name: {stem}\nVersion: {version}\n")
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text("cuda = '13.0'\n")
+    assert set(sources_worker.installed(str(tmp_path))["cuda_packages"]) == {"12", "13"}
+    chooser = tmp_path / "nvidia_cutlass_dsl-4.8.0.dist-info"
+    chooser.mkdir()
+    asked = f"Requires-Dist: {parts[0]}==4.8.0\nRequires-Dist: {parts[1]}==4.8.0; extra=='cu13'\n"
+    (chooser / "METADATA").write_text(f"Name: nvidia-cutlass-dsl\nVersion: 4.8.0\n{asked}")
+    seen = sources_worker.installed(str(tmp_path))
+    assert set(seen["cuda_packages"]) == {"13"}
+    found = on_gpu(llama_folder)
+    found.sources = {"root": "/x", "models": False, **seen}
+    assert "cuda_majors" not in named(found) or named(found)["cuda_majors"]["ok"]
+
+
 def test_an_environment_in_place_that_cannot_import_sglang_is_an_error(llama_folder: Path, tmp_path: Path) -> None:
     described = instance(
         name="it", model_path=str(llama_folder), mode="in_place", python=sys.executable, gpus=["none"], build=None
