@@ -42,7 +42,7 @@ def judge(facts: dict[str, Any]) -> list[dict[str, Any]]:
         return []
     found = [*_driver(facts), *_nodes(facts), *_unreachable(facts), *_fabric(facts), *_xids(facts)]
     for gpu in facts["gpus"]:
-        found += [*_health(gpu), *_settings(gpu)]
+        found += [*_health(gpu), *_settings(gpu, _where(facts))]
     found += _bus(facts)
     order = (ERROR, WARNING, INFO)
     return sorted(found, key=lambda problem: order.index(problem["severity"]))
@@ -156,12 +156,15 @@ def _fabric(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     states = {gpu["fabric"]["state"] for gpu in facts["gpus"]} - {None}
     manager = facts["services"].get("nvidia-fabricmanager.service") or {}
     waiting = sorted(states - {"Completed"})
+    # a virtual machine that got cards without their switches has nothing that a manager of its own could manage
+    passed = any(gpu["virtualization"] is not None for gpu in facts["gpus"]) and not switches
+    owner = "the hypervisor (the cards are passed through)" if passed and not facts["container"] else _where(facts)
     if waiting:
         yield _problem(
             "fabric_not_ready",
             ERROR,
             f"the NVLink fabric is {', '.join(waiting)!r}, so CUDA would say 'system not yet initialized' (802): "
-            "start nvidia-fabricmanager and wait for 'Completed'",
+            f"start nvidia-fabricmanager on {owner} and wait for 'Completed'",
             states=sorted(states),
             fabric_manager=manager,
         )
@@ -252,19 +255,21 @@ def _health(gpu: dict[str, Any]) -> Iterator[dict[str, Any]]:
         )
 
 
-def _settings(gpu: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _settings(gpu: dict[str, Any], where: str) -> Iterator[dict[str, Any]]:
     name = f"GPU {gpu['index']} ({gpu['uuid']})"
     if gpu["persistence"] is False:
         yield _problem(
             "persistence_off",
             INFO,
-            f"{name} has persistence mode off: each first use waits for the driver; enable nvidia-persistenced",
+            f"{name} has persistence mode off: each first use waits for the driver; enable "
+            f"nvidia-persistenced on {where}",
         )
     if gpu["mig"]:
         yield _problem(
             "mig_enabled",
             WARNING,
-            f"{name} is divided (MIG): an index names a slice there, not the card; name slices by UUID",
+            f"{name} is divided (MIG): a CUDA program gets one slice of it, and a server's 'gpus' are whole cards; end "
+            f"that with 'nvidia-smi -i {gpu['index']} -mig 0' on {where}, or name other cards",
         )
     power = gpu["power"]
     if power["limit_w"] and power["default_limit_w"] and power["limit_w"] < power["default_limit_w"]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape, unescape
 
 from ..errors import InferopsError
 
@@ -28,6 +29,9 @@ _NO_VALUE = re.compile(
 _FAULT = re.compile(r"\[?(GPU is lost|GPU requires reset)\]?\Z")
 #: What is printed beside the cards that do answer, in several forms (``GPU3: 0000:5F:00.0: Unknown Error``).
 _COMPLAINT = re.compile(r"Unable to determine the device handle for (?:GPU *)?(.+)")
+#: The one text that is not the driver's own: any bytes may be in it, and nvidia-smi writes them as they are.
+_PROCESS_NAME = re.compile(r"(?<=<process_name>).*?(?=</process_name>)", re.DOTALL)
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]", re.IGNORECASE)
 
 
@@ -40,7 +44,7 @@ def parse_query(text: str) -> dict[str, Any]:
     :raises InferopsError: when the text is not that XML.
     """
     try:
-        root = ElementTree.fromstring(text[max(0, text.find("<")) :])
+        root = ElementTree.fromstring(_PROCESS_NAME.sub(_well_formed, text[max(0, text.find("<")) :]))
     except ElementTree.ParseError as error:
         first = (text.strip().splitlines() or ["nothing"])[0]
         raise InferopsError(f"nvidia-smi -q -x did not print XML ({error}): {first!r}") from error
@@ -50,6 +54,10 @@ def parse_query(text: str) -> dict[str, Any]:
         "gpus": [_gpu(index, element) for index, element in enumerate(root.findall("gpu"))],
         "unreachable": [*complaints(text), *filter(None, map(_fault, root.findall("gpu")))],
     }
+
+
+def _well_formed(match: re.Match[str]) -> str:
+    return escape(_NOT_IN_XML.sub("?", unescape(match.group())))
 
 
 def complaints(text: str) -> list[dict[str, Any]]:
@@ -90,7 +98,8 @@ def parse_topology(text: str) -> dict[str, Any]:
         links[name].pop(name, None)
         node = row.get("NUMA Affinity") or ""
         numa[name] = int(node) if node.isdigit() else None
-        cpus[name] = row.get("CPU Affinity") or None
+        affinity = row.get("CPU Affinity") or ""
+        cpus[name] = None if _NO_VALUE.match(affinity) else affinity
     return {"interconnect": _interconnect(links), "links": links, "numa": numa, "cpus": cpus}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,24 @@ def test_fabric_in_progress(healthy: dict[str, Any]) -> None:
     assert names(healthy) == ["fabric_not_ready"]
     healthy["gpus"][0]["fabric"]["state"] = "Completed"
     assert names(healthy) == []
+
+
+@pytest.mark.parametrize(
+    ("virtualization", "container", "owner"),
+    [
+        (None, None, "this host"),
+        ("Pass-Through", None, r"the hypervisor \(the cards are passed through\)"),
+        ("Pass-Through", "lxc", r"the hypervisor \(this is a container: lxc\)"),
+    ],
+)
+def test_f14_the_manager_is_whose_the_switches_are(
+    healthy: dict[str, Any], virtualization: str | None, container: str | None, owner: str
+) -> None:
+    gpu = healthy["gpus"][0]
+    gpu["virtualization"], gpu["fabric"]["state"], gpu["persistence"] = virtualization, "In Progress", False
+    waiting, persistence = problems.judge(dict(healthy, container=container))
+    assert re.search(f"start nvidia-fabricmanager on {owner} and wait", waiting["message"])
+    assert ("hypervisor" in persistence["message"]) is (container is not None)
 
 
 def test_f14_a_fabric_that_ended_otherwise_than_well(healthy: dict[str, Any]) -> None:

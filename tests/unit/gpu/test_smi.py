@@ -142,6 +142,22 @@ def test_a_listed_card_that_does_not_answer_is_told_from_one_field_without_value
     assert unreachable("<fan_speed>[Unknown Error]</fan_speed>") == []
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("a && b", "a && b"),
+        ("a &amp;&amp; b", "a && b"),
+        ("--x=<unset>", "--x=<unset>"),
+        ("\udcff\x01py", "??py"),
+        ("\nnames\n", "names"),
+    ],
+)
+def test_a_process_may_have_any_name(written: str, read: str) -> None:
+    """It is the one text that others choose, and nvidia-smi writes it as it is."""
+    entry = f"<processes><process_info><pid>4</pid><process_name>{written}</process_name></process_info></processes>"
+    assert one_gpu(entry)["processes"][0]["name"] == read
+
+
 def test_compute_capabilities() -> None:
     text = "GPU-a, 12.0\nGPU-b, [N/A]\nGPU-c, 9.0\n"
     assert smi.parse_capabilities(text) == {"GPU-a": "12.0", "GPU-c": "9.0"}
@@ -184,6 +200,13 @@ def test_topology_of_several_gpus(links: list[list[str]], interconnect: str) -> 
         assert found["links"]["GPU0"]["GPU1"] == links[0][1] and "GPU0" not in found["links"]["GPU0"]
         assert found["numa"]["GPU1"] == 0 and found["cpus"]["GPU1"] == "8-15"
         assert set(found["links"]) == {f"GPU{i}" for i in range(len(links))}
+
+
+def test_unknown_affinity_is_unknown() -> None:
+    found = smi.parse_topology(
+        topology([["X", "NV18"], ["NV18", "X"]]).replace("8-15", "N/A").replace("\t0\t", "\t0-1\t")
+    )
+    assert found["cpus"] == {"GPU0": "0-7", "GPU1": None} and found["numa"] == {"GPU0": None, "GPU1": None}
 
 
 def test_a_topology_that_says_nothing_of_its_pairs_is_not_that_of_a_single_gpu() -> None:
