@@ -8,6 +8,7 @@ about each is in docs/troubleshooting-cuda.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,9 +97,29 @@ def _driver(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield _problem(
             "nvidia_smi_failed",
             ERROR,
-            f"nvidia-smi does not answer: {facts['nvidia_smi_error']}",
+            f"nvidia-smi does not answer: {facts['nvidia_smi_error']}{_cure(facts)}",
             said=facts["nvidia_smi_error"],
         )
+
+
+def _cure(facts: dict[str, Any]) -> str:
+    """What to do about what nvidia-smi said, where that is known."""
+    where = _where(facts)
+    cures = (
+        (r"version mismatch", f"the module on {where} and the libraries here are of two versions: make them one"),
+        (r"couldn't communicate", f"load the driver's module on {where}: 'modprobe nvidia' says why it does not come"),
+        (r"No devices were found", f"no card came up: the kernel's log on {where} says why (lines with NVRM)"),
+        (r"Insufficient Permissions|Permission denied", "give this user access to /dev/nvidia*"),
+        (
+            r"NVML: Unknown Error",
+            "the container lost its right to the device nodes, as after 'systemctl daemon-reload' outside: restart it"
+            if facts["container"]
+            else "look into the kernel's log (lines with NVRM), and reboot",
+        ),
+        (r"No such file|not found", "install it: it comes with the driver's user libraries (nvidia-utils)"),
+    )
+    said = facts["nvidia_smi_error"]
+    return next((f" ({cure})" for pattern, cure in cures if re.search(pattern, said, re.IGNORECASE)), "")
 
 
 def _nodes(facts: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -71,6 +71,35 @@ def test_f16_user_library_of_another_version(healthy: dict[str, Any]) -> None:
     assert "hypervisor (this is a container: lxc)" in problem["message"]
 
 
+@pytest.mark.parametrize(
+    ("said", "container", "cure"),
+    [
+        (
+            "Failed to initialize NVML: Driver/library version mismatch",
+            None,
+            "the module on this host and the libraries",
+        ),
+        (
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest "
+            "NVIDIA driver is installed and running.",
+            "lxc",
+            r"load the driver's module on the hypervisor",
+        ),
+        ("No devices were found", None, "the kernel's log on this host says why"),
+        ("Failed to initialize NVML: Insufficient Permissions", None, "access to /dev/nvidia"),
+        ("Failed to initialize NVML: Unknown Error", "docker", "daemon-reload"),
+        ("Failed to initialize NVML: Unknown Error", None, "reboot"),
+        ("nvidia-smi: [Errno 2] No such file or directory", None, "nvidia-utils"),
+    ],
+)
+def test_what_nvidia_smi_says_comes_with_what_to_do(
+    healthy: dict[str, Any], said: str, container: str | None, cure: str
+) -> None:
+    found = problems.judge(dict(healthy, gpus=[], nvidia_smi_error=said, container=container))
+    (problem,) = [each for each in found if each["name"] == "nvidia_smi_failed"]
+    assert said in problem["message"] and re.search(cure, problem["message"])
+
+
 def test_stale_device_node(healthy: dict[str, Any]) -> None:
     healthy["device_nodes"][1]["registered"] = 511
     healthy["container"] = "lxc"
