@@ -147,10 +147,13 @@ def _xid(runner: Runner) -> list[dict[str, Any]]:
 
 
 def parse_xid(text: str) -> list[dict[str, Any]]:
-    """Lines like ``… NVRM: Xid (PCI:0000:65:00): 79, pid=…, GPU has fallen off the bus.``"""
+    """Lines like ``… NVRM: Xid (PCI:0000:65:00): 79, pid=…, GPU has fallen off the bus.``
+
+    For a slice of a divided card, its number follows the address.
+    """
     found = []
     for line in text.splitlines():
-        match = re.search(r"^(\S+).*NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+), ?(.*)$", line)
+        match = re.search(r"^(\S+).*NVRM: Xid \(PCI:([0-9a-fA-F:.]+)(?: [^)]*)?\): (\d+), ?(.*)$", line)
         if match:
             at, bus, code, detail = match.groups()
             found.append({"at": at, "pci_bus_id": bus.lower(), "xid": int(code), "detail": detail})

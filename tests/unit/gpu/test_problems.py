@@ -218,6 +218,18 @@ def test_xid_of_hardware_is_told_from_xid_of_programs(healthy: dict[str, Any]) -
     assert "Xid 79 (GPU has fallen off the bus) for 0000:00:06 at 2026-11-29T10:00:00" in problem["message"]
 
 
+def test_xid_of_a_slice_of_a_divided_card() -> None:
+    line = "2026-11-29T10:00:00+00:00 h kernel: NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE User"
+    assert gathering.parse_xid(line) == [
+        {
+            "at": "2026-11-29T10:00:00+00:00",
+            "pci_bus_id": "0000:01:00",
+            "xid": 94,
+            "detail": "pid=7194, Contained: CE User",
+        }
+    ]
+
+
 def test_an_error_of_nvlink_counts_unless_the_card_recovers_from_it(healthy: dict[str, Any]) -> None:
     line = "2026-11-29T10:00:00+00:00 h kernel: NVRM: Xid (PCI:0000:00:06): 149, NETIR_LINK_EVT  {} XC0 i0 Link 09\n"
     healthy["xid"] = gathering.parse_xid(line.format("Nonfatal"))
