@@ -48,7 +48,7 @@ def with_pip(spec: dict[str, Any], target: Path) -> float:
     subprocess.run([spec["python"], "-m", "venv", str(target)], check=True)
     pins = target / "requirements.txt"
     # without hashes: pip refuses a set in which some have them and some have none
-    pins.write_text("".join(f"{name}=={version}\n" for name, version in pinned(spec["lock"]["requirements"]).items()))
+    pins.write_text("".join(f"{name}=={version}\n" for name, [version] in pinned(spec["lock"]["requirements"]).items()))
     argv = [str(target / "bin/python"), "-m", "pip", "--isolated", "install", "--quiet", "--no-deps", "--no-index"]
     for folder in spec["find_links"]:
         argv += ["--find-links", folder]

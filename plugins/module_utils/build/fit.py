@@ -36,11 +36,11 @@ KERNEL_TORCH = {
         "0.4.10": "2.14.1",
     },
 }
-#: Old or nightly name, the one in force, the folder that both fill: the one installed last wins, file by file.
+#: A name, what it is of another one, and the folder that both fill: the one installed last wins, file by file.
 _RENAMED = (
-    ("sgl-kernel", "sglang-kernel", "sgl_kernel"),
-    ("flashinfer", "flashinfer-python", "flashinfer"),
-    ("pytorch-triton", "triton", "triton"),
+    ("sgl-kernel", "the old name", "sglang-kernel", "sgl_kernel"),
+    ("flashinfer", "the old name", "flashinfer-python", "flashinfer"),
+    ("pytorch-triton", "the name of a nightly build", "triton", "triton"),
 )
 _COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm")
 _BROKEN = re.compile(r"The package `([^`]+)` requires `([^`]+)`, but (.+)")
@@ -113,10 +113,10 @@ def leftovers(lock: Mapping[str, Any], found: Sequence[Distribution]) -> list[Ch
     """Packages that an upgrade leaves behind and that break the import of their successor."""
     versions = {item.name: item.version for item in found}
     checks = []
-    for old, new, folder in _RENAMED:
-        if {old, new} <= versions.keys():
-            text = f"{old} is another name of {new}, and both fill the folder {folder}: drop {old}"
-            checks.append(_check(f"leftover:{old}", text, ""))
+    for name, what, other, folder in _RENAMED:
+        if {name, other} <= versions.keys():
+            text = f"{name} is {what} of {other}, and both fill the folder {folder}: drop {name}"
+            checks.append(_check(f"leftover:{name}", text, ""))
     base = versions.get("flashinfer-python")
     for name in ("flashinfer-cubin", "flashinfer-jit-cache"):
         version = versions.get(name)
