@@ -29,6 +29,18 @@ def read_text(path: str) -> str | None:
     return None if raw is None else raw.decode("utf-8", "surrogateescape")
 
 
+def readable(value: Any) -> Any:
+    """A result with all of its texts fit to be shown: bytes that were kept as surrogates become escapes.
+
+    Ansible takes no other result, and no report can be written with them.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {readable(key): readable(part) for key, part in value.items()}
+    return [readable(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
 def read_json(path: str) -> Any:
     """The file's JSON value, or ``None`` where there is no such file.
 
