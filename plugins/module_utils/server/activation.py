@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import layout
+from .. import hiding, layout
 from ..changes import NONE, Plan
 from ..errors import InferopsError
 from ..files import read_bytes, read_json, sha256
@@ -125,6 +125,9 @@ def plan(observed: Observed, desired: Mapping[str, Any], files: Mapping[str, str
         before = found.text if found else None
         if path in secret or path == layout.Instance(observed.name).secrets_file:
             before, text = _hidden(before, text)
+        elif before != text:
+            # what was written by hand may be a secret of its own; an edit of it alone is told by the labels
+            before, text = hiding.lines(before, text, hiding.AS_FOUND), hiding.lines(text, before, hiding.AS_DESCRIBED)
         changes.add(resource, path, before, text, NONE)
         if found and path in files:
             wanted = permissions(path, observed.name, desired["run_as"])
@@ -147,7 +150,7 @@ def _hidden(before: str | None, after: str | None) -> tuple[str | None, str | No
     """What a plan may say of a secret file: whether it is there, and whether it would change."""
     if before == after:
         return None, None
-    return (None if before is None else "(secret, as found)"), (None if after is None else "(secret, as described)")
+    return (None if before is None else hiding.AS_FOUND), (None if after is None else hiding.AS_DESCRIBED)
 
 
 def _permissions(mode: int, uid: int, gid: int) -> str:

@@ -162,6 +162,7 @@ def describe(seen: Look) -> dict[str, Any]:
         "run_as": instance["run_as"],
         "argv": argv,
         "variables": sorted(seen.wanted.variables.keys() | seen.wanted.secret_variables.keys()),
+        "secret_variables": sorted(seen.wanted.secret_variables),
         "model_path": instance["model_path"],
         "host": instance["host"],
         "port": instance["port"],

@@ -64,7 +64,7 @@ def kind_of(difference: Mapping[str, Any]) -> str:
 
 
 def anchor(host: str, kind: str = "") -> str:
-    """The id of a host's part of the page, or of what is said there of one kind; links need no escapes to lead there."""
+    """The id of a host's part of the page, or of what is said there of one kind. A link needs no escapes."""
     plain = re.sub(r"[^\w.:-]", lambda match: f"~{ord(match[0]):x}~", host)
     return f"d-{kind}-{plain}" if kind else f"h-{plain}"
 
