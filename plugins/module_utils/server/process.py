@@ -47,8 +47,17 @@ def observe(name: str, unit: Mapping[str, str]) -> Observed:
     if not active or not pid:
         return Observed(active, 0, [], {}, None, None, None)
     record = read_json(record_file(name, unit["InvocationID"])) if unit.get("InvocationID") else None
-    drop_ins = tuple(unit.get("DropInPaths", "").split())
+    drop_ins = tuple(sorted({*unit.get("DropInPaths", "").split(), *_drop_ins(name)}))
     return Observed(True, pid, procfs.cmdline(pid), procfs.environ(pid), procfs.uid(pid), record, _since(pid), drop_ins)
+
+
+def _drop_ins(name: str) -> list[str]:
+    """The drop-ins in the unit's own folder, those that systemd has not read yet among them."""
+    folder = layout.Instance(name).unit_file + ".d"
+    try:
+        return [os.path.join(folder, file) for file in os.listdir(folder) if file.endswith(".conf")]
+    except OSError:
+        return []
 
 
 def record_file(name: str, invocation_id: str) -> str:

@@ -284,8 +284,10 @@ def _restore(runner: Runner, look: Look, good: Mapping[str, Any] | None) -> None
 def _remove(runner: Runner, look: Look) -> None:
     """Take the instance off the host; its logs stay."""
     name, unit = look.instance["name"], resource.unit_name(look.instance["name"])
-    if look.unit.get("LoadState") == "loaded":
+    loaded = look.unit.get("LoadState") == "loaded"
+    if loaded or look.process.active:  # it runs on when its unit's file is gone
         stop(runner, unit, look.instance["drain_timeout"])
+    if loaded:
         check(runner, ["systemctl", "disable", unit], f"disabling {unit}")
     _end_timer(runner, look, {})
     for path in look.activation.files:

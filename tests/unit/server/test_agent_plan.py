@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.inferops.sglang.plugins.module_utils import adapter, layout
+from ansible_collections.inferops.sglang.plugins.module_utils import adapter, host, layout
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
+from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archive
 from server_samples import instance
 from test_server_activation import apply
 
@@ -68,3 +70,17 @@ def test_a_module_s_result_has_no_such_bytes_either(capsys: pytest.CaptureFixtur
 def test_the_agent_reads_what_programs_print_whatever_it_is() -> None:
     assert run(["printf", "caf\\351"]) == Completed(0, "caf\udce9", "")
     assert run(["cat"], data="\udce9") == Completed(0, "\udce9", "")
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o666])
+def test_an_archive_that_the_service_user_cannot_read_or_others_may_write_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    monkeypatch.setattr(layout, "AGENT", str(tmp_path))
+    path, version = agent_archive.archive(tmp_path)
+    path.chmod(mode)
+    owner = "root" if os.getuid() == 0 else str(os.getuid())
+    as_wanted = owner == "root" and mode == 0o644
+    assert host._agent(version) == (version if as_wanted else f"{version}, {owner}:{mode:04o}")
+    path.write_bytes(b"")
+    assert host._agent(version) is None

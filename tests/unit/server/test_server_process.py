@@ -144,6 +144,18 @@ def test_a_drop_in_of_the_users_own(described: dict[str, Any], start: Start, tmp
     ]
 
 
+def test_a_drop_in_that_systemd_has_not_read_yet(described: dict[str, Any], start: Start) -> None:
+    """Putting right reads it, and the next plan would say so."""
+    shown = start()
+    drop_in = Path(layout.Instance("kimi").unit_file + ".d") / "nice.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text("[Service]\nNice=1\n")
+    os.utime(drop_in, (time.time() + 5, time.time() + 5))
+    for told in ("", str(drop_in)):
+        (reason,) = resource.look(described, {**shown, "DropInPaths": told}).reasons
+        assert reason == f"the drop-in {drop_in} of its unit changed since it was started"
+
+
 def test_a_build_that_was_replaced(described: dict[str, Any], start: Start) -> None:
     from server_samples import make_build
 
