@@ -62,8 +62,7 @@ class ActionModule(ActionBase):
                 _write(Path(args["folder"]), report, args["earlier"], args["metrics"])
             except OSError as error:
                 raise AnsibleActionFail(
-                    f"the report cannot be written: {error}; make room or name another folder (reports) or file "
-                    "(drift_metrics)"
+                    "the report cannot be written; make room, or name another folder (reports) or file (drift_metrics)"
                 ) from error
         result.update(
             # a report is no change of anything

@@ -113,7 +113,7 @@ def _hiding(listed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 yield (
                     f"instance {instance.get('name')!r}: the value of {where} stands in names, words or numbers of any "
                     "result too, and Ansible hides a secret wherever it stands, so that no plan could be read; take a "
-                    "longer one, or set it in 'env' if it is none"
+                    "longer one" + (", or set it in 'env' if it is none" if "." in where else "")
                 )
 
 
