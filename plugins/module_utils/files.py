@@ -41,23 +41,26 @@ def readable(value: Any) -> Any:
     return [readable(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
-def read_json(path: str) -> Any:
+def read_json(path: str, *keys: str) -> Any:
     """The file's JSON value, or ``None`` where there is no such file.
 
-    :raises InferopsError: when the file is there and is not JSON.
+    :raises InferopsError: when the file is there and is not JSON, or is no object with these ``keys``.
     """
     text = read_text(path)
     if text is None:
         return None
     import json
 
+    again = "it is written by this collection, so restore it from a backup or remove it and run deploy.yml again"
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
-        raise InferopsError(
-            f"{path} is not valid JSON ({error}); it is written by this collection, "
-            "so restore it from a backup or remove it and run deploy.yml again"
-        ) from error
+        raise InferopsError(f"{path} is not valid JSON ({error}); {again}") from error
+    if keys and value is not None:
+        lacking = [key for key in keys if not isinstance(value, dict) or key not in value]
+        if lacking:
+            raise InferopsError(f"{path} is not as it was written: it has no {', '.join(map(repr, lacking))}; {again}")
+    return value
 
 
 def sha256(data: bytes) -> str:

@@ -23,6 +23,7 @@ from ..files import read_bytes, read_json, sha256
 
 PENDING, GOOD, FAILED, RESTORED = "pending", "good", "failed", "restored"
 RECORD = "activation.json"
+_KEYS = ("n", "root", "content", "outcome")
 #: The most that the modes of secret files may allow, by their names in an activation's folder.
 SECRET_MODES = {"secret.env": 0o600, "secrets.yaml": 0o640}
 
@@ -92,7 +93,7 @@ def observe(name: str) -> Observed:
             status = os.lstat(path)
             text = raw.decode("utf-8", "surrogateescape")
             files[path] = InForce(text, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
-    return Observed(name, files, link_of(layout.Instance(name).current), newest(name), exposed(name))
+    return Observed(name, files, link_of(layout.Instance(name).current), newest(name, *_KEYS), exposed(name))
 
 
 def exposed(name: str) -> dict[str, str]:
@@ -176,16 +177,16 @@ def numbers(name: str) -> list[int]:
     return sorted(int(entry) for entry in names if entry.isdigit())
 
 
-def record(name: str, number: int) -> dict[str, Any] | None:
-    """The record of one activation."""
-    found: dict[str, Any] | None = read_json(os.path.join(folder(name, number), RECORD))
+def record(name: str, number: int, *keys: str) -> dict[str, Any] | None:
+    """The record of one activation, which is to have these keys."""
+    found: dict[str, Any] | None = read_json(os.path.join(folder(name, number), RECORD), *keys)
     return found
 
 
-def newest(name: str) -> dict[str, Any] | None:
-    """The record of the newest activation."""
+def newest(name: str, *keys: str) -> dict[str, Any] | None:
+    """The record of the newest activation, which is to have these keys."""
     there = numbers(name)
-    return record(name, there[-1]) if there else None
+    return record(name, there[-1], *keys) if there else None
 
 
 def last_good(name: str, before: int | None = None) -> dict[str, Any] | None:

@@ -46,7 +46,8 @@ def observe(name: str, unit: Mapping[str, str]) -> Observed:
     pid = int(unit.get("MainPID") or 0)
     if not active or not pid:
         return Observed(active, 0, [], {}, None, None, None)
-    record = read_json(record_file(name, unit["InvocationID"])) if unit.get("InvocationID") else None
+    started = record_file(name, unit["InvocationID"]) if unit.get("InvocationID") else None
+    record = read_json(started, "started_at") if started else None
     drop_ins = tuple(sorted({*unit.get("DropInPaths", "").split(), *_drop_ins(name)}))
     return Observed(True, pid, procfs.cmdline(pid), procfs.environ(pid), procfs.uid(pid), record, _since(pid), drop_ins)
 

@@ -118,7 +118,7 @@ def look(
         from . import adopt
 
         strangers = adopt.strangers(instance["port"], unit_name(name))
-    last_served = read_json(layout.Instance(name).ready)
+    last_served = read_json(layout.Instance(name).ready, "invocation")
     return Look(instance, unit, activation.observe(name), running, found, wanted, different, strangers, last_served)
 
 

@@ -124,6 +124,17 @@ def test_the_edit_of_a_value_that_is_not_shown_is_told(described: dict[str, Any]
     assert "MY_TOKEN=(secret, as found)\n" in change.before and "MY_TOKEN=(secret, as described)\n" in change.after
 
 
+@pytest.mark.parametrize("text", ["[]", "{}", "1", '{"n": 1}', "{"])
+@pytest.mark.parametrize(
+    "which", ["kimi/activations/1/activation.json", "kimi/ready.json", "builds/lock-000000000000.1/manifest.json"]
+)
+def test_a_file_of_another_form_is_named_with_what_to_do(described: dict[str, Any], which: str, text: str) -> None:
+    apply(described)
+    (Path(layout.ROOT) / which).write_text(text)
+    with pytest.raises(InferopsError, match=f"{which} is not .*remove it and run deploy.yml again"):
+        plan(described)
+
+
 def test_nothing_of_ours_looks_like_a_secret(described: dict[str, Any]) -> None:
     """A unit that is missing is shown whole."""
     for change in plan({**described, "liveness_interval": 60}).changes:
