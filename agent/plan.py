@@ -13,6 +13,7 @@ import sys
 
 from ansible_collections.inferops.sglang.plugins.module_utils import planning
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
+from ansible_collections.inferops.sglang.plugins.module_utils.files import readable
 
 from agent.running import run
 
@@ -34,4 +35,4 @@ def main() -> None:
         )
     except InferopsError as error:
         result = {**error.result, "failed": True, "msg": error.message}
-    print(json.dumps(result))
+    print(json.dumps(readable(result)))

@@ -19,9 +19,11 @@ def run(
     data: str | None = None,
 ) -> Completed:
     try:
+        # decoded as Ansible does for a module: whatever the locale, and whatever is printed
         done = subprocess.run(
-            argv, env={**os.environ, **(env or {})}, cwd=cwd, input=data, capture_output=True, text=True, check=False
-        )
+            argv, env={**os.environ, **(env or {})}, cwd=cwd, input=data, capture_output=True, check=False,
+            encoding="utf-8", errors="surrogateescape",
+        )  # fmt: skip
     except OSError as error:
         return Completed(127, "", f"{argv[0]}: {error}")
     return Completed(done.returncode, done.stdout, done.stderr)

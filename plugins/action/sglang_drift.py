@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,13 +46,24 @@ class ActionModule(ActionBase):
         # a host that was not looked at (--limit) has no result; one that did not answer has one that says so
         results = {host: hostvars[host].get(args["variable"]) for host in args["hosts"]}
         planned = {host: result for host, result in results.items() if result is not None}
+        if not planned:
+            raise AnsibleActionFail(
+                f"none of the {len(results)} host(s) was looked at: --limit leaves them all out; name the hosts in "
+                "sglang_hosts, and with --limit the controller, localhost, too"
+            )
         report = drift.build(
             planned, _gateways(args["gateways"]), now=time.time(), correct=args["correct"], earlier=args["earlier"]
         )
-        if not self._task.check_mode:
-            _write(Path(args["folder"]), report, args["earlier"], args["metrics"])
         lines = text.lines(report)
+        # first: what was found is told, too, where it cannot be written
         Display().display("\n".join(lines))
+        if not self._task.check_mode:
+            try:
+                _write(Path(args["folder"]), report, args["earlier"], args["metrics"])
+            except OSError as error:
+                raise AnsibleActionFail(
+                    "the report cannot be written; make room, or name another folder (reports) or file (drift_metrics)"
+                ) from error
         result.update(
             # a report is no change of anything
             changed=False,
@@ -74,8 +88,15 @@ def _write(
     folder: Path, report: Mapping[str, Any], earlier: Mapping[str, Any] | None, metrics_path: str | None
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    runs = history.add(folder / "drift-history.jsonl", report, earlier)
-    write_atomic(str(folder / "drift.json"), (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
-    write_atomic(str(folder / "drift.html"), page.render(report, runs).encode())
-    if metrics_path:
-        write_atomic(metrics_path, metrics.text(report).encode())
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        # two runs at once: each adds its line to the other's history, and what lies there is of one of them
+        with contextlib.suppress(OSError):  # not every network's file system locks a folder
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        runs = history.add(folder / "drift-history.jsonl", report, earlier)
+        write_atomic(str(folder / "drift.json"), (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode())
+        write_atomic(str(folder / "drift.html"), page.render(report, runs).encode())
+        if metrics_path:
+            write_atomic(metrics_path, metrics.text(report).encode())
+    finally:
+        os.close(lock)

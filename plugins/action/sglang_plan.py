@@ -33,7 +33,10 @@ class ActionModule(ActionBase):
             result["asked"] = "module" if told is None else "agent"
             result.update(self._execute_module(module_args=args, task_vars=task_vars) if told is None else told)
         except AnsibleConnectionFailure as error:
-            raise with_reason(error, self._connection) from error
+            told = with_reason(error, self._connection)
+            if told is error:  # an error that is its own cause would be told over and over
+                raise
+            raise told from error
         if not result.get("failed"):
             result["agent"] = agent
             result["builds"] = _to_make(result["plan"], args["instances"], described)

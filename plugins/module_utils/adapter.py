@@ -11,6 +11,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .changes import Plan
 from .errors import InferopsError
+from .files import readable
 from .running import Completed, Runner
 
 
@@ -43,8 +44,8 @@ def finish(module: AnsibleModule, logic: Callable[[], dict[str, Any]]) -> None:
     try:
         result = logic()
     except InferopsError as error:
-        module.fail_json(msg=error.message, **error.result)
-    module.exit_json(**result)
+        module.fail_json(**readable({**error.result, "msg": error.message}))
+    module.exit_json(**readable(result))
 
 
 def outcome(plan: Plan, **returns: Any) -> dict[str, Any]:

@@ -29,23 +29,38 @@ def read_text(path: str) -> str | None:
     return None if raw is None else raw.decode("utf-8", "surrogateescape")
 
 
-def read_json(path: str) -> Any:
+def readable(value: Any) -> Any:
+    """A result with all of its texts fit to be shown: bytes that were kept as surrogates become escapes.
+
+    Ansible takes no other result, and no report can be written with them.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {readable(key): readable(part) for key, part in value.items()}
+    return [readable(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def read_json(path: str, *keys: str) -> Any:
     """The file's JSON value, or ``None`` where there is no such file.
 
-    :raises InferopsError: when the file is there and is not JSON.
+    :raises InferopsError: when the file is there and is not JSON, or is no object with these ``keys``.
     """
     text = read_text(path)
     if text is None:
         return None
     import json
 
+    again = "it is written by this collection, so restore it from a backup or remove it and run deploy.yml again"
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
-        raise InferopsError(
-            f"{path} is not valid JSON ({error}); it is written by this collection, "
-            "so restore it from a backup or remove it and run deploy.yml again"
-        ) from error
+        raise InferopsError(f"{path} is not valid JSON ({error}); {again}") from error
+    if keys and value is not None:
+        lacking = [key for key in keys if not isinstance(value, dict) or key not in value]
+        if lacking:
+            raise InferopsError(f"{path} is not as it was written: it has no {', '.join(map(repr, lacking))}; {again}")
+    return value
 
 
 def sha256(data: bytes) -> str:

@@ -88,9 +88,15 @@ def _mode(path: str) -> str | None:
 
 
 def _agent(version: str) -> str | None:
-    """The version if its archive is there and is what its name says: a version is a digest of the content."""
+    """The version if its archive is there and is what its name says: a version is a digest of the content.
+
+    The service user reads it, and nobody else may write what its units start: other permissions are told beside it.
+    """
     path = os.path.join(layout.AGENT, f"{version}.pyz")
-    return version if os.path.exists(path) and sha256_file(path).startswith(version) else None
+    if not os.path.exists(path) or not sha256_file(path).startswith(version):
+        return None
+    permitted = _mode(path)
+    return version if permitted == "root:0644" else f"{version}, {permitted}"
 
 
 def _group_exists(name: str) -> bool:

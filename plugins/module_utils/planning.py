@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import host, systemd
+from . import host
 from .build import store
 from .changes import Plan
 from .errors import InferopsError
@@ -43,7 +43,7 @@ def run(
 
     names = [instance["name"] for instance in instances]
     left = [] if described is None else strays.find([*names, *described])
-    units = systemd.show(runner, [resource.unit_name(name) for name in [*names, *left]])
+    units = resource.show(runner, instances, [resource.unit_name(name) for name in left])
     changes.extend(strays.plan({name: units[resource.unit_name(name)] for name in left}))
     builds = _builds(instances, changes, thorough)
     _find_python(python, changes)

@@ -8,7 +8,7 @@ collection or of the user is read here, on the controller, once for each task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,14 @@ from ansible_collections.inferops.sglang.plugins.plugin_utils import agent_archi
 from ansible_collections.inferops.sglang.plugins.plugin_utils import described as form
 
 COLLECTION = Path(__file__).resolve().parent.parent.parent
+#: What plays read in the results of modules, beside the names of instances and builds.
+_WORDS = (
+    "none", "restart", "rebuild", "host", "agent", "toolkit", "build", "activation", "process", "patches", "gpus",
+    "ready", "starting", "started", "failed", "stopped", "absent", "present", "pending", "good", "restored", "drained",
+    "True", "False",
+)  # fmt: skip
+#: Fewer stand in the number of a process or in seconds.
+_DIGITS = 6
 
 
 def instances(
@@ -77,7 +85,7 @@ def complete(
     """The instances with what only the controller knows: their builds and the agent, unless the caller has put them
     there. What every action plugin of a module with ``instances`` does; ``ours`` is ``agent()``, where it is known.
 
-    :raises InferopsError: for an unknown key, lock or patch, or a value of the wrong kind.
+    :raises InferopsError: for an unknown key, lock or patch, a value of the wrong kind, or a secret that hides results.
     """
     problems = form.problems(described)
     if problems:
@@ -85,7 +93,28 @@ def complete(
     ours = ours or agent()
     listed = [{**instance, "agent": instance.get("agent") or ours} for instance in described]
     _add_builds([instance for instance in listed if not instance.get("build")], playbook_dir)
+    problems = list(_hiding(listed))
+    if problems:
+        raise InferopsError("; ".join(problems), problems=problems)
     return listed
+
+
+def _hiding(listed: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The secrets for which Ansible would hide parts of every result: it hides a secret wherever it stands."""
+    names = [str(instance.get("name")) for instance in listed]
+    builds_ = [str((instance.get("build") or {}).get("build_id", "")) for instance in listed]
+    read = [*_WORDS, *names, *builds_, *(str(instance["agent"].get("version", "")) for instance in listed)]
+    for instance in listed:
+        secrets = {key: instance.get(key) for key in ("api_key", "admin_api_key")}
+        secrets.update({f"secret_env.{key}": value for key, value in (instance.get("secret_env") or {}).items()})
+        for where, value in secrets.items():
+            text = "" if value is None else str(value)
+            if text and (any(text in word for word in read) or (text.isdigit() and len(text) < _DIGITS)):
+                yield (
+                    f"instance {instance.get('name')!r}: the value of {where} stands in names, words or numbers of any "
+                    "result too, and Ansible hides a secret wherever it stands, so that no plan could be read; take a "
+                    "longer one" + (", or set it in 'env' if it is none" if "." in where else "")
+                )
 
 
 def _add_builds(listed: Sequence[dict[str, Any]], playbook_dir: str | None) -> None:

@@ -23,16 +23,18 @@ from ansible_collections.inferops.sglang.plugins.module_utils import layout
 
 #: Where the inventory leaves it to Ansible to find one.
 _SYSTEM_PYTHON = "/usr/bin/python3"
-_START = """
-import hashlib, sys
-path = "{folder}/{version}.pyz"
-with open(path, "rb") as stream:
-    if not hashlib.sha256(stream.read()).hexdigest().startswith("{version}"):
-        sys.exit("another archive")
-sys.path.insert(0, path)
-from agent import {command}
-{command}.main()
-"""
+#: In one line: a C shell, who may be the remote user's, takes no quoted text over several.
+_START = "; ".join(
+    [
+        "import hashlib, sys",
+        'path = "{folder}/{version}.pyz"',
+        'ours = hashlib.sha256(open(path, "rb").read()).hexdigest().startswith("{version}")',
+        'ours or sys.exit("another archive")',
+        "sys.path.insert(0, path)",
+        "from agent import {command}",
+        "{command}.main()",
+    ]
+)
 
 
 def ask(

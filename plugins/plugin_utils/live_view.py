@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
 import threading
 import time
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -76,12 +78,28 @@ class View:
         lines = [head, *(self._line(host, row, wide) for host, row in self.rows.items() if host in shown)]
         if len(shown) < len(self.rows):
             lines.append(f"… and {len(self.rows) - len(shown)} more hosts")
-        return [line if len(line) <= width else line[: width - 1] + "…" for line in lines]
+        return [_fitting(line, width) for line in lines]
 
     def _line(self, host: str, row: Row, wide: int) -> str:
         taken = clock((self.clock() if row.ended is None else row.ended) - row.since)
         text = f"{row.phase} · {row.note}" if row.note else row.phase
         return f"{_MARKS[row.state]} {host:<{wide}}  {taken:>6}  {text}".rstrip()
+
+
+def _fitting(line: str, width: int) -> str:
+    """The line on one row of the terminal: one that took two or moved the cursor would stay when the rows go."""
+    plain = "".join(char if char.isprintable() else " " for char in line)
+    places = list(itertools.accumulate(map(_columns, plain)))
+    if not places or places[-1] <= width:
+        return plain
+    return plain[: sum(place < width for place in places)] + "…"
+
+
+def _columns(char: str) -> int:
+    """How many columns of a terminal a character takes."""
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def clock(seconds: float) -> str:

@@ -44,19 +44,19 @@ def test_nothing_scrolls_sideways(shown: Any, record_property: Any) -> None:
 
 def test_a_click_on_a_cell_opens_what_is_said_there(shown: Any) -> None:
     shown.evaluate("for (const one of document.querySelectorAll('details')) one.open = false")
-    shown.click('a[href="#h-gpu-003-process"]')
+    shown.click('a[href="#d-process-gpu-003"]')
     assert shown.locator("#h-gpu-003").get_attribute("open") is not None
-    assert shown.evaluate("document.activeElement.id") == "h-gpu-003-process"
+    assert shown.evaluate("document.activeElement.id") == "d-process-gpu-003"
     # and once more, after it was closed
     shown.evaluate("document.getElementById('h-gpu-003').open = false")
-    shown.click('a[href="#h-gpu-003-process"]')
+    shown.click('a[href="#d-process-gpu-003"]')
     assert shown.locator("#h-gpu-003").get_attribute("open") is not None
 
 
 def test_keys_are_enough(shown: Any) -> None:
     shown.focus('a[href="#h-gpu-003"]')
     shown.keyboard.press("ArrowRight")
-    assert shown.evaluate("document.activeElement.hash") == "#h-gpu-003-build"
+    assert shown.evaluate("document.activeElement.hash") == "#d-build-gpu-003"
     shown.keyboard.press("ArrowLeft")
     shown.keyboard.press("ArrowDown")
     assert shown.evaluate("document.activeElement.hash") == "#h-gpu-005"

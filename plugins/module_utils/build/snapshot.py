@@ -59,7 +59,7 @@ def walk(root: str) -> dict[str, os.stat_result]:
                 if entry.is_dir(follow_symlinks=False):
                     if name != "__pycache__":
                         pending.append(path + "/")
-                elif not name.endswith(".pyc") and path not in PAPERS:
+                elif path not in PAPERS:
                     found[path] = entry.stat(follow_symlinks=False)
     return found
 

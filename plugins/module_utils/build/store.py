@@ -17,6 +17,7 @@ from .snapshot import FileDrift
 
 #: So many files are named one by one in a plan; more of them are counted by folder.
 NAMED_FILES = 20
+_KEYS = ("build_id", "n", "lock", "packages", "patches", "site_packages")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def sealed(path: str) -> dict[str, Any] | None:
     """The manifest of the build at ``path``; ``None`` where it is not sealed or was quarantined."""
     if os.path.lexists(os.path.join(path, snapshot.QUARANTINED)):
         return None
-    manifest: dict[str, Any] | None = read_json(os.path.join(path, snapshot.MANIFEST))
+    manifest: dict[str, Any] | None = read_json(os.path.join(path, snapshot.MANIFEST), *_KEYS)
     return manifest
 
 

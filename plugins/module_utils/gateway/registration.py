@@ -32,7 +32,7 @@ def run(urls: Sequence[str], path: str = CONFIG) -> dict[str, Any]:
     settings = load(path)
     found = states(settings)
     changes = plan(found, [check_url(url) for url in urls])
-    secrets = (read_json(path) or {})["secrets"]
+    secrets = (read_json(path, "secrets") or {})["secrets"]
     found_as = permissions(secrets)
     # keys that are gone are made by the role alone
     (changes.notice if found_as is None else changes.add)(RESOURCE, f"permissions of {secrets}", found_as, CLOSED)
@@ -47,7 +47,7 @@ def run(urls: Sequence[str], path: str = CONFIG) -> dict[str, Any]:
 def states(settings: Settings) -> dict[str, str]:
     """The state of each worker, in words where the list and the manifest do not agree."""
     listed = observe(settings.workers)
-    read = {worker["url"] for worker in (read_json(settings.manifest) or {"workers": []})["workers"]}
+    read = {worker["url"] for worker in (read_json(settings.manifest, "workers") or {"workers": []})["workers"]}
     found = {}
     for url in sorted(listed.keys() | read):
         state = listed.get(url, ABSENT)

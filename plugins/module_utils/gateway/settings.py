@@ -40,7 +40,7 @@ def load(path: str = CONFIG) -> Settings:
 
     :raises InferopsError: when there is no gateway here.
     """
-    config = read_json(path)
+    config = read_json(path, "options", "workers", "secrets")
     if config is None:
         raise InferopsError(
             f"there is no gateway on this host: {path} does not exist; run the role inferops.sglang.sglang_gateway "

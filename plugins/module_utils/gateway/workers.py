@@ -41,7 +41,7 @@ def check_url(url: str) -> str:
 
 def observe(path: str) -> dict[str, str]:
     """The state of each known worker by its URL; empty where there is no list yet."""
-    kept = read_json(path)
+    kept = read_json(path, "workers")
     return {} if kept is None else dict(kept["workers"])
 
 

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import procfs
+from ..hiding import redacted
 
 #: Programs that keep the GPUs ready or watch them, and hold them open for ever. They own no work.
 SERVANTS = ("nvidia-persiste", "nvidia-persistenced", "nv-hostengine", "nv-fabricmanage", "nv-fabricmanager", "dcgm")
-#: Option names with a secret for a value; ``--tokenizer-path`` and ``--ssl-keyfile`` are none.
-_SECRET = re.compile(r"secret|passw|credential|(?<![a-z])(key|token)(?![a-z])", re.IGNORECASE)
-_HIDDEN = "********"
 
 
 @dataclass(frozen=True)
@@ -106,21 +104,6 @@ def describe(pid: int, paths: Iterable[str] = ()) -> Holder | None:
         cmd=" ".join(" ".join(redacted(words)).split())[:500],
         paths=tuple(sorted(paths)),
     )
-
-
-def redacted(words: Iterable[str]) -> list[str]:
-    """A command line without the values of options that look like secrets (``--api-key X``, ``--api-key=X``)."""
-    shown: list[str] = []
-    hide = False
-    for word in words:
-        name, equals, dummy = word.partition("=")
-        if hide and not word.startswith("--"):
-            word = _HIDDEN
-        elif equals and _SECRET.search(name):
-            word = f"{name}={_HIDDEN}"
-        shown.append(word)
-        hide = word.startswith("-") and not equals and _SECRET.search(word) is not None
-    return shown
 
 
 def user_name(uid: int) -> str:

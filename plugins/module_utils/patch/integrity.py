@@ -11,7 +11,7 @@ from typing import Any
 from .reference import References, matches
 
 CHANGED, MISSING, ADDED = "changed", "missing", "added"
-_NOT_FILES_OF_A_RELEASE = (".pyc", ".inferops-new", ".inferops-old")
+_NOT_FILES_OF_A_RELEASE = (".inferops-new", ".inferops-old")
 
 
 def strangers(

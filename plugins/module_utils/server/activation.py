@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import layout
+from .. import hiding, layout
 from ..changes import NONE, Plan
 from ..errors import InferopsError
 from ..files import read_bytes, read_json, sha256
 
 PENDING, GOOD, FAILED, RESTORED = "pending", "good", "failed", "restored"
 RECORD = "activation.json"
+_KEYS = ("n", "root", "content", "outcome")
 #: The most that the modes of secret files may allow, by their names in an activation's folder.
 SECRET_MODES = {"secret.env": 0o600, "secrets.yaml": 0o640}
 
@@ -92,7 +93,7 @@ def observe(name: str) -> Observed:
             status = os.lstat(path)
             text = raw.decode("utf-8", "surrogateescape")
             files[path] = InForce(text, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
-    return Observed(name, files, link_of(layout.Instance(name).current), newest(name), exposed(name))
+    return Observed(name, files, link_of(layout.Instance(name).current), newest(name, *_KEYS), exposed(name))
 
 
 def exposed(name: str) -> dict[str, str]:
@@ -125,6 +126,9 @@ def plan(observed: Observed, desired: Mapping[str, Any], files: Mapping[str, str
         before = found.text if found else None
         if path in secret or path == layout.Instance(observed.name).secrets_file:
             before, text = _hidden(before, text)
+        elif before != text:
+            # what was written by hand may be a secret of its own; an edit of it alone is told by the labels
+            before, text = hiding.lines(before, text, hiding.AS_FOUND), hiding.lines(text, before, hiding.AS_DESCRIBED)
         changes.add(resource, path, before, text, NONE)
         if found and path in files:
             wanted = permissions(path, observed.name, desired["run_as"])
@@ -147,7 +151,7 @@ def _hidden(before: str | None, after: str | None) -> tuple[str | None, str | No
     """What a plan may say of a secret file: whether it is there, and whether it would change."""
     if before == after:
         return None, None
-    return (None if before is None else "(secret, as found)"), (None if after is None else "(secret, as described)")
+    return (None if before is None else hiding.AS_FOUND), (None if after is None else hiding.AS_DESCRIBED)
 
 
 def _permissions(mode: int, uid: int, gid: int) -> str:
@@ -173,16 +177,16 @@ def numbers(name: str) -> list[int]:
     return sorted(int(entry) for entry in names if entry.isdigit())
 
 
-def record(name: str, number: int) -> dict[str, Any] | None:
-    """The record of one activation."""
-    found: dict[str, Any] | None = read_json(os.path.join(folder(name, number), RECORD))
+def record(name: str, number: int, *keys: str) -> dict[str, Any] | None:
+    """The record of one activation, which is to have these keys."""
+    found: dict[str, Any] | None = read_json(os.path.join(folder(name, number), RECORD), *keys)
     return found
 
 
-def newest(name: str) -> dict[str, Any] | None:
-    """The record of the newest activation."""
+def newest(name: str, *keys: str) -> dict[str, Any] | None:
+    """The record of the newest activation, which is to have these keys."""
     there = numbers(name)
-    return record(name, there[-1]) if there else None
+    return record(name, there[-1], *keys) if there else None
 
 
 def last_good(name: str, before: int | None = None) -> dict[str, Any] | None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from collections.abc import Callable
@@ -14,10 +13,10 @@ from typing import Any
 
 from .. import procfs
 from ..errors import InferopsError
+from ..hiding import redacted
 
 #: SGLang's own default.
 DEFAULT_PORT = 30000
-_SECRET = re.compile(r"--(?:admin-)?api-key")
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,7 @@ class Stranger:
     @property
     def command(self) -> str:
         """The command line, without the keys in it."""
-        shown = []
-        hide = False
-        for word in self.argv:
-            option, separator, dummy = word.partition("=")
-            shown.append("***" if hide else f"{option}=***" if separator and _SECRET.fullmatch(option) else word)
-            hide = bool(_SECRET.fullmatch(word))
-        return " ".join(shown)
+        return " ".join(redacted(self.argv))
 
     @property
     def age(self) -> int:

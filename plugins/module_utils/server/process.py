@@ -17,13 +17,13 @@ from typing import Any
 
 from .. import layout, procfs
 from ..files import read_bytes, read_json, sha256
+from ..hiding import AS_DESCRIBED, AS_FOUND, SECRET, redacted
 from .environment import Environment
 from .render import Rendered
 from .spec import IN_PLACE
 
 #: States of a unit in which there is, or soon will be again, a process.
 RUNNING = ("active", "activating", "reloading", "deactivating")
-_AS_FOUND, _AS_DESCRIBED = "(secret, as found)", "(secret, as described)"
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,19 @@ def observe(name: str, unit: Mapping[str, str]) -> Observed:
     pid = int(unit.get("MainPID") or 0)
     if not active or not pid:
         return Observed(active, 0, [], {}, None, None, None)
-    record = read_json(record_file(name, unit["InvocationID"])) if unit.get("InvocationID") else None
-    drop_ins = tuple(unit.get("DropInPaths", "").split())
+    started = record_file(name, unit["InvocationID"]) if unit.get("InvocationID") else None
+    record = read_json(started, "started_at") if started else None
+    drop_ins = tuple(sorted({*unit.get("DropInPaths", "").split(), *_drop_ins(name)}))
     return Observed(True, pid, procfs.cmdline(pid), procfs.environ(pid), procfs.uid(pid), record, _since(pid), drop_ins)
+
+
+def _drop_ins(name: str) -> list[str]:
+    """The drop-ins in the unit's own folder, those that systemd has not read yet among them."""
+    folder = layout.Instance(name).unit_file + ".d"
+    try:
+        return [os.path.join(folder, file) for file in os.listdir(folder) if file.endswith(".conf")]
+    except OSError:
+        return []
 
 
 def record_file(name: str, invocation_id: str) -> str:
@@ -130,7 +140,7 @@ def _argv_differences(wanted: list[str], observed: Observed) -> Iterator[Differe
         if runs != wants:
             yield _said_of(f"option {option}", runs, wants)
     if before == after:
-        yield Difference("order of arguments", have, want, "its arguments stand in another order")
+        yield Difference("order of arguments", redacted(have), redacted(want), "its arguments stand in another order")
 
 
 def _options(words: list[str]) -> dict[str, str]:
@@ -147,7 +157,9 @@ def _options(words: list[str]) -> dict[str, str]:
     return found
 
 
-def _said_of(what: str, runs: str | None, wants: str | None) -> Difference:
+def _said_of(what: str, runs: str | None, wants: str | None, secret: bool = False) -> Difference:
+    if secret or SECRET.search(what):
+        runs, wants = (AS_FOUND if runs else runs), (AS_DESCRIBED if wants else wants)
     return Difference(what, runs, wants, f"{what}: it runs {_said(runs)}; wanted {_said(wants)}")
 
 
@@ -161,13 +173,15 @@ def _variable_differences(
     rendered: Rendered, observed: Observed, before: Mapping[str, Any] | None
 ) -> Iterator[Difference]:
     have = observed.environ
+    # what it was given in secret may be described in the open now
+    secret = set((before or {}).get("secret_variables") or [])
     for name, value in rendered.variables.items():
         if have.get(name) != value:
-            yield _said_of(f"environment variable {name}", have.get(name), value)
+            yield _said_of(f"environment variable {name}", have.get(name), value, name in secret)
     for name, value in rendered.secret_variables.items():
         if have.get(name) != value:
             what = f"secret environment variable {name}"
-            yield Difference(what, _AS_FOUND, _AS_DESCRIBED, f"{what} is not the one that it was started with")
+            yield Difference(what, AS_FOUND, AS_DESCRIBED, f"{what} is not the one that it was started with")
     wanted = rendered.variables.keys() | rendered.secret_variables.keys()
     for name in (before or {}).get("variables") or []:
         if name not in wanted and name in have:
@@ -202,7 +216,7 @@ def _file_differences(
         if digest == now[path]:
             continue
         if path == secrets:
-            yield Difference("API keys", _AS_FOUND, _AS_DESCRIBED, "the API keys changed since it was started")
+            yield Difference("API keys", AS_FOUND, AS_DESCRIBED, "the API keys changed since it was started")
         else:
             yield Difference(f"loaded file {path}", digest, now[path], f"{path} changed since it was started")
     if instance["mode"] == IN_PLACE and instance.get("source"):

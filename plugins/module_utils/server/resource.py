@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .. import layout
+from .. import layout, systemd
 from ..changes import NONE, RESTART, Plan
 from ..errors import InferopsError
 from ..files import read_json
+from ..running import Runner
 from . import activation, environment, process
 from .options import ERROR
 from .process import Difference
@@ -62,6 +63,26 @@ class Look:
         return kept if kept is not None and kept["invocation"] == self.unit.get("InvocationID") else None
 
 
+def show(
+    runner: Runner, instances: Sequence[Mapping[str, Any]], others: Sequence[str] = ()
+) -> dict[str, dict[str, str]]:
+    """What systemd says of the units of the instances, and of ``others``, by their names; asked once.
+
+    ``LookTimer`` is the state of the timer of the looks at a server, where it is to have one.
+    """
+    timers = {
+        unit_name(instance["name"]): layout.Instance(instance["name"]).timer
+        for instance in instances
+        if instance["liveness_interval"]
+    }
+    services = [unit_name(instance["name"]) for instance in instances]
+    found = systemd.show(runner, [*services, *others, *timers.values()])
+    for unit, timer in timers.items():
+        if timer in found:
+            found[unit]["LookTimer"] = found[timer].get("ActiveState", "")
+    return found
+
+
 def look(
     instance: Mapping[str, Any], unit: Mapping[str, str], schema: dict[str, Any] | None = None, launching: bool = True
 ) -> Look:
@@ -97,7 +118,7 @@ def look(
         from . import adopt
 
         strangers = adopt.strangers(instance["port"], unit_name(name))
-    last_served = read_json(layout.Instance(name).ready)
+    last_served = read_json(layout.Instance(name).ready, "invocation")
     return Look(instance, unit, activation.observe(name), running, found, wanted, different, strangers, last_served)
 
 
@@ -120,6 +141,8 @@ def plan(seen: Look, state: str = STARTED, enabled: bool = True) -> Plan:
         changes.extend(_activation(seen))
     if seen.unit.get("LoadState") == "loaded" or state != STOPPED:
         changes.add(f"activation/{name}", "enabled", seen.unit.get("UnitFileState") == "enabled", enabled)
+    if state != STOPPED and timer_stopped(seen):
+        changes.add(f"activation/{name}", f"state of {layout.Instance(name).timer}", STOPPED, STARTED)
     if state == STOPPED:
         changes.add(seen.resource, "state", _state(seen), STOPPED, RESTART)
     elif not seen.process.active:
@@ -130,6 +153,15 @@ def plan(seen: Look, state: str = STARTED, enabled: bool = True) -> Plan:
         for different in seen.differences:
             changes.add(seen.resource, different.what, different.before, different.after, RESTART)
     return changes
+
+
+def timer_stopped(seen: Look) -> bool:
+    """Whether nobody looks at a server that runs and is to be looked at, though its files are right."""
+    path = layout.Instance(seen.instance["name"]).timer_file
+    found, wanted = seen.activation.files.get(path), seen.wanted.files.get(path) if seen.wanted else None
+    if not seen.process.active or wanted is None or found is None or found.text != wanted:
+        return False
+    return seen.unit.get("LookTimer") in ("inactive", "failed")
 
 
 def unproven(seen: Look) -> Plan:
@@ -162,6 +194,7 @@ def describe(seen: Look) -> dict[str, Any]:
         "run_as": instance["run_as"],
         "argv": argv,
         "variables": sorted(seen.wanted.variables.keys() | seen.wanted.secret_variables.keys()),
+        "secret_variables": sorted(seen.wanted.secret_variables),
         "model_path": instance["model_path"],
         "host": instance["host"],
         "port": instance["port"],

@@ -64,7 +64,7 @@ def run(
         return Plan(), []
     spec.validate(instances)
     launching = state in (STARTED, RESTARTED)
-    units = systemd.show(runner, [resource.unit_name(instance["name"]) for instance in instances])
+    units = resource.show(runner, instances)
     whole, planned, results = Plan(), [], []
     failures: dict[str, InferopsError] = {}
     for instance in instances:
@@ -181,10 +181,10 @@ def _apply(
         desired["patches"] = tree.in_force(runner, look.instance)
         _put_in_force(runner, name, desired, files, carried["outcome"] if carried else activation.PENDING)
         _enable(runner, look, enabled)
+        timer, timer_file = layout.Instance(name).timer, layout.Instance(name).timer_file
         if again or not look.process.active:
             start(runner, name, unit)
-        elif layout.Instance(name).timer_file in files and _timer_text(look) != files[layout.Instance(name).timer_file]:
-            timer = layout.Instance(name).timer
+        elif timer_file in files and (resource.timer_stopped(look) or _timer_text(look) != files[timer_file]):
             check(runner, ["systemctl", "restart", timer], f"starting {timer}")
 
 
@@ -284,8 +284,10 @@ def _restore(runner: Runner, look: Look, good: Mapping[str, Any] | None) -> None
 def _remove(runner: Runner, look: Look) -> None:
     """Take the instance off the host; its logs stay."""
     name, unit = look.instance["name"], resource.unit_name(look.instance["name"])
-    if look.unit.get("LoadState") == "loaded":
+    loaded = look.unit.get("LoadState") == "loaded"
+    if loaded or look.process.active:  # it runs on when its unit's file is gone
         stop(runner, unit, look.instance["drain_timeout"])
+    if loaded:
         check(runner, ["systemctl", "disable", unit], f"disabling {unit}")
     _end_timer(runner, look, {})
     for path in look.activation.files:

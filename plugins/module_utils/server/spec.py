@@ -120,6 +120,11 @@ def problems_of(instance: Mapping[str, Any]) -> list[str]:
     return [f"instance {instance['name']!r}: {text}" for text in _problems(instance)]
 
 
+def is_name(name: str) -> bool:
+    """Whether an instance can be called so."""
+    return _NAME.fullmatch(name) is not None and name not in _TAKEN and not name.endswith("-liveness")
+
+
 def _problems(instance: Mapping[str, Any]) -> Iterable[str]:
     if not _NAME.fullmatch(instance["name"]):
         yield "a name is at most 48 lower-case letters, digits, '-' or '_', with a letter or digit at both ends"

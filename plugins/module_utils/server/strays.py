@@ -9,22 +9,21 @@ from collections.abc import Iterable, Mapping
 
 from .. import layout
 from ..changes import Plan
-
-_PREFIX, _SUFFIX = "sglang-", ".service"
+from . import spec
 
 
 def find(described: Iterable[str]) -> list[str]:
-    """The names of instances whose unit is there, in order, without those that are ``described``.
+    """The names of instances that were put in force here, in order, without those that are ``described``.
 
-    Other units of these names (a gateway's, a look at a server) have no activations.
+    Their activations tell: a server runs on when its unit's file is gone. A copy of such a folder by a name that
+    no instance can have is none.
     """
     try:
-        files = os.listdir(layout.UNITS)
+        names = os.listdir(layout.ROOT)
     except FileNotFoundError:
         return []
-    units = [file for file in files if file.startswith(_PREFIX) and file.endswith(_SUFFIX)]
-    names = {file[len(_PREFIX) : -len(_SUFFIX)] for file in units}
-    return [name for name in sorted(names - set(described)) if os.path.isdir(layout.Instance(name).activations)]
+    left = sorted(set(filter(spec.is_name, names)) - set(described))
+    return [name for name in left if os.path.isdir(layout.Instance(name).activations)]
 
 
 def plan(units: Mapping[str, Mapping[str, str]]) -> Plan:

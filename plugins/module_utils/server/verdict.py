@@ -34,7 +34,7 @@ def speculate(instance: Mapping[str, Any], environment: Environment) -> bool:
 
 def read(instance: Mapping[str, Any], environment: Environment) -> dict[str, Any] | None:
     """The verdict for exactly this instance: ``speculate``, ``ratio`` and ``at``; ``None`` where there is none."""
-    kept: dict[str, Any] | None = read_json(path(instance["name"]))
+    kept: dict[str, Any] | None = read_json(path(instance["name"]), "key", "speculate", "ratio")
     return kept if kept is not None and kept["key"] == key(instance, environment) else None
 
 

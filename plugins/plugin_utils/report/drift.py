@@ -135,7 +135,10 @@ def _add_gateway(hosts: dict[str, dict[str, Any]], result: Mapping[str, Any]) ->
     own = hosts.setdefault(gateway, _host({"plan": [], "observed": {}}))
     if "plan" not in result:
         found = _host(result)
-        own["state"], own["message"] = found["state"], f"gateway: {found['message']}"
+        said = [own["message"], f"gateway: {found['message']}"]
+        own["message"] = "; ".join(filter(None, said))
+        if own["state"] != FAILED:  # a mistake in the description stays one
+            own["state"] = found["state"]
         return
     for difference in _differences(result):
         owner = result["owners"].get(difference["what"].rpartition(" ")[2], gateway)

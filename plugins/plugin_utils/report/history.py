@@ -11,21 +11,28 @@ from typing import Any
 
 from ansible_collections.inferops.sglang.plugins.module_utils.files import write_atomic
 
+from .drift import STATES
+
 #: So many runs are kept: two weeks of one an hour.
 KEEP = 336
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The runs that are kept, oldest first; a line that is no JSON (a disk that was full) is passed over."""
+    """The runs that are kept, oldest first; a line that is no run (a disk that was full, another's file) is passed
+    over."""
     if not path.exists():
         return []
-    runs = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            runs.append(json.loads(line))
-        except ValueError:
-            continue
-    return runs
+    return [run for run in map(_run, path.read_bytes().splitlines()) if run is not None]
+
+
+def _run(line: bytes) -> dict[str, Any] | None:
+    try:
+        run = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(run, dict) or not isinstance(run.get("made_at"), str):
+        return None
+    return run if all(isinstance(run.get(part), int) for part in ("hosts", *STATES)) else None
 
 
 def add(path: Path, report: Mapping[str, Any], earlier: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from . import drift, text
 
@@ -15,7 +16,7 @@ _NAMED = 8
 
 def verdict(paths: Sequence[str]) -> str | None:
     """The verdict of the newest of these reports; ``None`` where there is none."""
-    found = [(json.loads(Path(path).read_text(encoding="utf-8")), path) for path in paths if Path(path).is_file()]
+    found = [(report, path) for path in paths if (report := _read(Path(path))) is not None]
     if not found:
         return None
     report, path = max(found, key=lambda entry: entry[0]["made_at"])
@@ -23,3 +24,12 @@ def verdict(paths: Sequence[str]) -> str | None:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     named = f" ({', '.join(names[:_NAMED])}{more})" if names else ""
     return f"drift at {report['made_at']}: {text.head(report)}{named}; {path}"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A report; ``None`` where there is no file, or one that is no report of this form."""
+    try:
+        report = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return report if isinstance(report, dict) and report.get("format") == drift.FORMAT else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,9 @@ def kind_of(difference: Mapping[str, Any]) -> str:
 
 
 def anchor(host: str, kind: str = "") -> str:
-    """The id of a host's part of the page, or of what is said there of one kind."""
-    return f"h-{host}-{kind}" if kind else f"h-{host}"
+    """The id of a host's part of the page, or of what is said there of one kind. A link needs no escapes."""
+    plain = re.sub(r"[^\w.:-]", lambda match: f"~{ord(match[0]):x}~", host)
+    return f"d-{kind}-{plain}" if kind else f"h-{plain}"
 
 
 def row(name: str, host: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ _NAMED = 12
 
 def lines(report: Mapping[str, Any]) -> list[str]:
     """The screen: a line for the whole, then each host that is not as described."""
-    return ["", head(report), *(line for name in report["hosts"] for line in _host(name, report["hosts"][name])), ""]
+    hosts = (line for name in report["hosts"] for line in _host(name, report["hosts"][name]))
+    return ["", head(report), *map(_harmless, hosts), ""]
 
 
 def head(report: Mapping[str, Any]) -> str:
@@ -38,6 +39,13 @@ def short(value: Any) -> str:
     if len(rows) > 1:
         return f"{len(rows)} lines"
     return rows[0] if len(rows[0]) <= _WIDTH else rows[0][: _WIDTH - 1] + "…"
+
+
+def _harmless(line: str) -> str:
+    """A line that moves no cursor: names of files and commands of strangers are shown, whatever is in them."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in line
+    )
 
 
 def _host(name: str, host: Mapping[str, Any]) -> Iterable[str]:

@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def window_end(window: str, now: datetime.datetime) -> datetime.datetime | None:
         length = datetime.timedelta(minutes=(last - first) % (24 * 60) or 24 * 60)
         for back in (0, 1):
             day = now.date() - datetime.timedelta(days=back)
-            begin = datetime.datetime.combine(day, datetime.time(first // 60, first % 60))
+            begin = datetime.datetime.combine(day, datetime.time()) + datetime.timedelta(minutes=first)
             if day.weekday() in days and begin <= now < begin + length:
                 ends.append(begin + length)
     return max(ends, default=None)
@@ -56,7 +57,7 @@ def _days(names: str | None, text: str) -> set[int]:
 def _minutes(hours: str, minutes: str, text: str) -> int:
     if int(hours) > 24 or int(minutes) > 59 or int(hours) * 60 + int(minutes) > 24 * 60:
         raise ValueError(f"the window {text!r} names a time that does not exist")
-    return (int(hours) * 60 + int(minutes)) % (24 * 60)
+    return int(hours) * 60 + int(minutes)
 
 
 def variables(settings: dict[str, Any], now: datetime.datetime) -> dict[str, Any]:
@@ -91,6 +92,8 @@ def run(settings: dict[str, Any], now: datetime.datetime) -> int:
             return BUSY
         import ansible_runner
 
+        # what it was told once, ansible-runner keeps there for every later run: that it may correct, say
+        shutil.rmtree(folder / "runner" / "env", ignore_errors=True)
         path = folder / "reports" / "drift.json"
         before = path.stat().st_mtime_ns if path.exists() else 0
         done = ansible_runner.run(
@@ -107,12 +110,27 @@ def run(settings: dict[str, Any], now: datetime.datetime) -> int:
         )
         fresh = path.exists() and path.stat().st_mtime_ns != before
         report = json.loads(path.read_text(encoding="utf-8")) if fresh else None
+    status = verdict(report)
+    if status == IN_ORDER and done.status != "successful":
+        status = FAILED  # it was ended, or failed at something else, after a report that is no news any more
     print(f"{done.status}: {json.dumps(report['summary']) if report else 'no report was written'}")
-    if report is None:
+    if status == FAILED:
         print(f"see {done.config.artifact_dir}/stdout")
-    return verdict(report)
+    return status
+
+
+def main(words: list[str]) -> int:
+    """Run by the settings in a file; with ``--check`` before it, only see that they mean something."""
+    try:
+        settings = json.loads(Path(words[-1]).read_text(encoding="utf-8"))
+        if words[0] == "--check":
+            window_end(settings["window"], datetime.datetime.now())
+            return IN_ORDER
+        return run(settings, datetime.datetime.now())
+    except Exception as error:  # whatever it is: systemd is told that nothing is known, and the journal why
+        print(f"the run failed: {type(error).__name__}: {error}", file=sys.stderr)
+        return FAILED
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as stream:
-        sys.exit(run(json.load(stream), datetime.datetime.now()))
+    sys.exit(main(sys.argv[1:]))

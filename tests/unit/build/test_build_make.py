@@ -58,6 +58,14 @@ def test_running_it_makes_no_drift(site: Site) -> None:
     assert seen(site, build).intact
 
 
+def test_bytecode_without_a_source_is_a_module_that_somebody_put_there(site: Site) -> None:
+    build = made(site)
+    (Path(build.site_packages) / "sglang" / "hotfix.pyc").write_bytes(b"any")
+    (Path(build.site_packages) / "sglang" / "__pycache__").mkdir(exist_ok=True)
+    (Path(build.site_packages) / "sglang" / "__pycache__" / "version.cpython-311.pyc").write_bytes(b"any")
+    assert changes(site, build) == [("file sglang/hotfix.pyc", "not part of the build", None)]
+
+
 def test_a_touched_file_is_no_drift(site: Site) -> None:
     build = made(site)
     os.utime(os.path.join(build.site_packages, "sglang/srt/models/tiny.py"))

@@ -204,6 +204,18 @@ def test_a_line_never_takes_two() -> None:
     assert max(map(len, view.lines(60, 10))) == 60
 
 
+@pytest.mark.parametrize("said", ["権" * 60, "a\nb" * 40, "\x1b[2J\r\x0b" * 20, "e\u0301" * 60, "\u202eabc", "plain"])
+@pytest.mark.parametrize("width", [1, 20, 41, 79])
+def test_nor_does_one_of_wide_characters_or_such_that_move_the_cursor(said: str, width: int) -> None:
+    view = live_view.View(clock=Clock())
+    view.start(said)
+    view.begin(said, said)
+    view.note(said, said)
+    for line in view.lines(width, 10):
+        assert line.isprintable()
+        assert sum(map(live_view._columns, line)) <= width
+
+
 def test_the_time_of_a_phase_stands_still_when_it_has_ended() -> None:
     now = Clock()
     view = live_view.View(clock=now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.plugin_utils import desired
@@ -49,3 +51,31 @@ def test_instances_of_one_lock_and_the_same_patches_share_a_build() -> None:
     ids = [instance["build"]["build_id"] for instance in listed]
     assert ids[0] == ids[1] != ids[2]
     assert listed[0]["build"]["patches"] == ["sm120_multimem"]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "named"),
+    [
+        ({"api_key": "k"}, "api_key"),
+        ({"api_key": "kimi"}, "api_key"),
+        ({"admin_api_key": "none"}, "admin_api_key"),
+        ({"secret_env": {"FLAG": 1}}, "secret_env.FLAG"),
+        ({"secret_env": {"FLAG": True}}, "secret_env.FLAG"),
+        ({"secret_env": {"PIN": "90210"}}, "secret_env.PIN"),
+        ({"secret_env": {"LOCK": "sglang-0.5.9"}}, "secret_env.LOCK"),
+    ],
+)
+def test_a_secret_that_would_hide_the_plan_is_refused(secrets: dict[str, Any], named: str) -> None:
+    """Ansible hides it in the name of every build, say, and nothing would be found to make."""
+    instance = {"name": "kimi", "model_path": "/m", "lock": "sglang-0.5.9-cpu", **secrets}
+    with pytest.raises(InferopsError, match=f"^instance 'kimi': the value of {named} stands in names"):
+        desired.complete([instance])
+
+
+def test_other_secrets_are_taken() -> None:
+    secrets = {
+        "api_key": "sk-1",
+        "admin_api_key": "it's-a-$key",
+        "secret_env": {"PIN": "902101", "EMPTY": "", "N": None},
+    }
+    assert desired.complete([{"name": "kimi", "model_path": "/m", "lock": "sglang-0.5.9-cpu", **secrets}])

@@ -98,6 +98,8 @@ def test_parameters_come_with_their_defaults_and_types_and_not_on_the_command_li
     assert (told["port"], told["drain_timeout"], told["mode"]) == (30001, 120, "managed")
     assert (told["api_key"], told["env"]) == ("sk-Planted", {"A": "ä\"$'\n"})
     assert "Planted" not in action.commands[0]
+    # nor anything that a C shell, which the remote user may have, would not take within quotes
+    assert not set("\n!\\`") & set(action.commands[0])
 
 
 def test_no_secret_comes_back(version: str) -> None:

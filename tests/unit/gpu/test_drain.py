@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.inferops.sglang.plugins.module_utils import procfs
+from ansible_collections.inferops.sglang.plugins.module_utils import hiding, procfs
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.gpu import drain as draining
 from ansible_collections.inferops.sglang.plugins.module_utils.gpu import ending, facts, holders, leftovers, smi
@@ -313,7 +313,7 @@ def test_ending_waits_no_longer_than_it_must(start: Start, dev: Path) -> None:
     ],
 )
 def test_secrets_in_command_lines_are_hidden(words: list[str], shown: list[str]) -> None:
-    assert holders.redacted(words) == shown
+    assert hiding.redacted(words) == shown
 
 
 # --- what dead servers leave ----------------------------------------------------------------------------------------

@@ -48,6 +48,9 @@ def settings(tmp_path: Path) -> dict[str, Any]:
         ("Fri 23:00-04:00", 0, "28T04:00"),
         ("Sat 23:00-04:00", 0, None),
         ("00:00-24:00", 0, "29T00:00"),
+        ("Fri 24:00-05:00", 0, "28T05:00"),
+        ("Sat 24:00-05:00", 0, None),
+        ("Fri 24:00-24:00", 20, "29T00:00"),
         ("", 0, None),
     ],
 )
@@ -87,14 +90,14 @@ def report(**counts: int) -> dict[str, Any]:
 class Runner:
     """Stands for ansible_runner: notes what it was told, and writes the report that a playbook would."""
 
-    def __init__(self, found: dict[str, Any] | None) -> None:
-        self.found, self.told = found, {}
+    def __init__(self, found: dict[str, Any] | None, status: str = "successful") -> None:
+        self.found, self.status, self.told = found, status, {}
 
     def run(self, **told: Any) -> SimpleNamespace:
         self.told = told
         if self.found is not None:
             Path(told["extravars"]["reports"], "drift.json").write_text(json.dumps(self.found))
-        return SimpleNamespace(status="successful", config=SimpleNamespace(artifact_dir="/artifacts/1"))
+        return SimpleNamespace(status=self.status, config=SimpleNamespace(artifact_dir="/artifacts/1"))
 
 
 @pytest.mark.parametrize(
@@ -122,6 +125,65 @@ def test_the_exit_status_says_what_a_run_came_to(
     assert runner.told["rotate_artifacts"] == 3
     assert runner.told["inventory"] == "/srv/fleet/hosts.yml"
     assert runner.told["private_data_dir"] == f"{settings['folder']}/runner"
+
+
+@pytest.mark.parametrize(("found", "status"), [(report(), 12), (report(drifted=1), 10)])
+def test_a_run_that_was_ended_after_a_report_in_order_knows_nothing(
+    guard: ModuleType, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], status: int
+) -> None:
+    monkeypatch.setitem(sys.modules, "ansible_runner", Runner(found, "timeout"))
+    assert guard.run(settings, SATURDAY) == status
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"window": "at night"}, "the window 'at night' is not like"),
+        ({"folder": "/nowhere"}, "/nowhere"),
+    ],
+)
+def test_settings_that_cannot_be_are_a_run_that_failed(
+    guard: ModuleType,
+    settings: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    wrong: dict[str, Any],
+    said: str,
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({**settings, **wrong}))
+    assert guard.main([str(file)]) == 12
+    assert said in capsys.readouterr().err
+    assert guard.main(["--check", str(file)]) == (12 if "window" in wrong else 0)
+    file.write_text("{")
+    assert guard.main([str(file)]) == 12
+
+
+def test_ansible_runner_itself_is_told_anew_in_every_run(
+    guard: ModuleType, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It keeps the variables of the first run in a file, and reads that file in all later ones."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "runner").mkdir()
+    known = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (project / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"localhost": known}}}))
+    # the report says what the run was told
+    (project / "drift.yml").write_text(
+        "- hosts: localhost\n  gather_facts: false\n  tasks:\n    - copy:\n        dest: '{{ reports }}/drift.json'\n"
+        "        content: \"{{ {'summary': {'unreachable': 0, 'failed': 0, 'drifted': 0},"
+        " 'correct': correct | default(false), 'more': more | default(0)} | to_json }}\"\n"
+    )
+    monkeypatch.setenv("ANSIBLE_CONFIG", str(ROOT / "tests/nowhere.cfg"))
+    told = {
+        **settings, "project": str(project), "playbook": "drift.yml", "correct": True, "window": "Sat 02:00-04:00",
+        "extra_vars": {"more": 1},
+    }  # fmt: skip
+    for later, correct in (({}, True), ({"extra_vars": {}}, False)):
+        now = SATURDAY if correct else SATURDAY + datetime.timedelta(hours=2)
+        assert guard.run({**told, **later}, now) == 0
+        found = json.loads((tmp_path / "reports/drift.json").read_text())
+        assert (found["correct"], found["more"]) == (correct, int(correct))
 
 
 def test_a_second_run_at_once_does_nothing(

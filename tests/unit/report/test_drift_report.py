@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.inferops.sglang.plugins.plugin_utils.report import drift, history, last, metrics, text
+from ansible_collections.inferops.sglang.plugins.plugin_utils.report import drift, history, last, metrics, page, text
 from report_samples import EDITED, NOW, OTHER_ARGV, STRAY, change, fleet, gateway, planned
 
 
@@ -79,6 +79,14 @@ def test_a_gateway_without_an_answer() -> None:
     assert report["hosts"]["gw-01"]["message"] == "gateway: there is no gateway on this host"
 
 
+def test_a_gateway_that_is_away_hides_no_mistake_of_its_host() -> None:
+    """One machine may be both, reached in two ways."""
+    silent = {"host": "a", "unreachable": True, "msg": "no route"}
+    host = build({"a": {"failed": True, "msg": "bad option"}}, silent)["hosts"]["a"]
+    assert (host["state"], host["message"]) == ("failed", "bad option; gateway: no route")
+    assert build({"a": planned()}, silent)["hosts"]["a"]["state"] == "unreachable"
+
+
 def test_what_is_gone_after_a_correction_was_put_right_and_the_rest_is_left() -> None:
     before = build({"a": planned(EDITED, OTHER_ARGV), "b": planned(EDITED, noticed=(STRAY,)), "c": planned(EDITED)})
     after = build(
@@ -135,6 +143,31 @@ def test_the_history_keeps_one_line_a_run_and_not_for_ever(tmp_path: Path, monke
     assert [json.loads(line)["made_at"] for line in path.read_text().splitlines()] == [run["made_at"] for run in runs]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"1", b"null", b"[]", b"{}", b'{"made_at": 1}', b'{"made_at": "2026"}', b"\xff\xfe", b"",
+        b'{"made_at": "2026", "hosts": "2", "in_sync": 1, "corrected": 0, "drifted": 0, "unreachable": 0, "failed": 1}',
+    ],
+)  # fmt: skip
+def test_a_history_that_is_none_keeps_no_report_from_being_made(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "drift-history.jsonl"
+    path.write_bytes(line + b"\n")
+    report = build({"a": planned()})
+    runs = history.add(path, report, report)
+    assert [run["made_at"] for run in runs] == [report["made_at"]]
+    assert page.history_bars(runs)
+
+
+def test_the_screen_shows_what_a_stranger_is_called_and_does_as_it_says_not() -> None:
+    hostile = "\x1b[2J\u202e\r\nkimi"
+    stray = change("gpus", f"stray process {hostile}", hostile, None)
+    report = build({"a": planned(noticed=(stray,)), "b": {"failed": True, "msg": f"{hostile}"}, "ü": {"failed": True}})
+    shown = "\n".join(text.lines(report))
+    assert not set("\x1b\u202e\r") & set(shown)
+    assert "\\x1b[2J\\u202e" in shown and "\nü  failed" in shown
+
+
 def test_the_sample_fleet_has_every_state() -> None:
     summary = build(fleet(200))["summary"]
     assert all(summary[state] for state in ("in_sync", "drifted", "unreachable", "failed"))
@@ -149,6 +182,9 @@ def test_the_last_verdict_is_that_of_the_newest_report(tmp_path: Path) -> None:
         f"drift at 2026-11-30T00:54:20Z: 2 host(s): 1 in sync, 1 drifted; 1 difference(s) (a); {by_guard}"
     )
     assert last.verdict(paths[2:]) is None
+    for foreign in ("", "[1]", '{"made_at": 3}', '{"format": 2}'):
+        Path(paths[2]).write_text(foreign)
+        assert last.verdict(paths[2:]) is None
 
 
 def test_a_host_that_does_not_answer_keeps_no_correction_from_the_others() -> None:

@@ -48,6 +48,14 @@ def test_it_needs_nothing_beside_itself_and_its_links_lead_somewhere(count: int)
     assert "{{" not in text and "{%" not in text
 
 
+def test_links_lead_to_their_own_place_whatever_hosts_are_called() -> None:
+    names = ["a", "a-build", "a build", "fe80::1%eth0", "ü", "h-a", "a~20~build", "x" * 300]
+    seen = Seen(render({name: planned(PATCHED) for name in names}))
+    assert set(seen.links) <= set(seen.ids)
+    assert len(seen.ids) == len(set(seen.ids))
+    assert not any(set(" %") & set(link) for link in seen.links)
+
+
 def test_texts_of_hosts_are_text() -> None:
     hostile = "</script><script>alert(1)</script><img src=x>"
     bad = change("gpus", hostile, {"cmd": hostile}, None)

@@ -93,6 +93,55 @@ def test_a_plan_shows_no_secret(described: dict[str, Any]) -> None:
     assert "planted" not in json.dumps([first.to_list(), first.diff(), second.to_list(), second.diff()])
 
 
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("env", 'HF_TOKEN="hf-typed"'),
+        ("env", "DB_PASSWORD='typed in'"),
+        ("unit", "Environment=HF_TOKEN=hf-typed OTHER=1"),
+        ("unit", 'Environment="WANDB_API_KEY=typed"'),
+        ("unit", "ExecStart=/bin/server --api-key typed --port 1"),
+        ("unit", "ExecStart=/bin/server --admin-api-key=typed"),
+    ],
+)
+def test_a_plan_shows_no_secret_that_was_typed_on_the_host(described: dict[str, Any], file: str, line: str) -> None:
+    described["env"] = {"MY_TOKEN": "known-as-plain", "TOKENIZERS_PARALLELISM": "false"}
+    apply(described)
+    path = Path(layout.Instance("kimi").env_file if file == "env" else layout.Instance("kimi").unit_file)
+    path.write_text(path.read_text() + f"A=1\n{line}\n")
+    (change,) = (change for change in plan(described).changes if change.what == str(path))
+    assert "typed" not in json.dumps(change.to_dict())
+    assert "(secret, as found)" in change.before and "\nA=1\n" in change.before
+    assert change.after in path.read_text(), "what did not change is shown as it is"
+
+
+def test_the_edit_of_a_value_that_is_not_shown_is_told(described: dict[str, Any]) -> None:
+    described["env"] = {"MY_TOKEN": "known-as-plain"}
+    apply(described)
+    path = Path(layout.Instance("kimi").env_file)
+    path.write_text(path.read_text().replace("known-as-plain", "typed"))
+    (change,) = (change for change in plan(described).changes if change.what == str(path))
+    assert "MY_TOKEN=(secret, as found)\n" in change.before and "MY_TOKEN=(secret, as described)\n" in change.after
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "1", '{"n": 1}', "{"])
+@pytest.mark.parametrize(
+    "which", ["kimi/activations/1/activation.json", "kimi/ready.json", "builds/lock-000000000000.1/manifest.json"]
+)
+def test_a_file_of_another_form_is_named_with_what_to_do(described: dict[str, Any], which: str, text: str) -> None:
+    apply(described)
+    (Path(layout.ROOT) / which).write_text(text)
+    with pytest.raises(InferopsError, match=f"{which} is not .*remove it and run deploy.yml again"):
+        plan(described)
+
+
+def test_nothing_of_ours_looks_like_a_secret(described: dict[str, Any]) -> None:
+    """A unit that is missing is shown whole."""
+    for change in plan({**described, "liveness_interval": 60}).changes:
+        if not change.what.endswith(("secret.env", "secrets.yaml")):
+            assert "(secret" not in str(change.after)
+
+
 def test_without_keys_the_old_file_goes(described: dict[str, Any]) -> None:
     apply(described)
     without = {**described, "api_key": None}

@@ -54,7 +54,7 @@ def test_it_is_found_and_shown_without_its_keys(by_hand: subprocess.Popen[bytes]
     assert f"pid {by_hand.pid}" in message
     assert "-e adopt=true" in message
     assert "planted" not in message
-    assert stranger.command.endswith("--api-key *** --admin-api-key=***")
+    assert stranger.command.endswith("--api-key ******** --admin-api-key=********")
 
 
 @pytest.mark.parametrize(("by_hand", "word"), [("SIG_DFL", "SIGTERM"), ("SIG_IGN", "SIGKILL")], indirect=["by_hand"])

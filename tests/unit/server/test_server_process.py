@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -143,6 +144,18 @@ def test_a_drop_in_of_the_users_own(described: dict[str, Any], start: Start, tmp
     ]
 
 
+def test_a_drop_in_that_systemd_has_not_read_yet(described: dict[str, Any], start: Start) -> None:
+    """Putting right reads it, and the next plan would say so."""
+    shown = start()
+    drop_in = Path(layout.Instance("kimi").unit_file + ".d") / "nice.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text("[Service]\nNice=1\n")
+    os.utime(drop_in, (time.time() + 5, time.time() + 5))
+    for told in ("", str(drop_in)):
+        (reason,) = resource.look(described, {**shown, "DropInPaths": told}).reasons
+        assert reason == f"the drop-in {drop_in} of its unit changed since it was started"
+
+
 def test_a_build_that_was_replaced(described: dict[str, Any], start: Start) -> None:
     from server_samples import make_build
 
@@ -169,6 +182,34 @@ def test_a_plan_has_each_difference_with_what_runs_and_what_is_wanted(described:
     found = {c.what: (c.before, c.after) for c in resource.plan(resource.look(changed, shown)).changes}
     assert found["option --tp-size"] == ("1", "2")
     assert found["secret environment variable T"] == ("(secret, as found)", "(secret, as described)")
+
+
+def test_what_was_a_secret_when_it_was_started_is_none_to_show(described: dict[str, Any], start: Start) -> None:
+    """It has its variables in the open now, with other values."""
+    shown = start()
+    open_now = {**described, "secret_env": {}, "env": {"NCCL_DEBUG": "WARN", "T": "1"}}
+    seen = resource.look(open_now, shown)
+    assert seen.environment is not None and seen.wanted is not None
+    before = {"variables": ["NCCL_DEBUG", "T"], "secret_variables": ["T"]}
+    (found,) = process.differences(open_now, seen.environment, seen.wanted, seen.process, before)
+    assert (found.what, found.before, found.after) == (
+        "environment variable T", "(secret, as found)", "(secret, as described)"
+    )  # fmt: skip
+    assert "planted" not in found.text
+
+
+def test_a_key_on_a_command_line_that_nobody_described_is_not_shown(described: dict[str, Any], start: Start) -> None:
+    seen = resource.look(described, start())
+    assert seen.environment is not None and seen.wanted is not None
+    for words in (["--api-key=typed"], ["--api-key", "typed"], ["--ssl-keyfile-password=typed"]):
+        running = dataclasses.replace(seen.process, argv=[*seen.wanted.argv, *words])
+        found = process.differences(described, seen.environment, seen.wanted, running, None)
+        assert [difference.before for difference in found] == ["(secret, as found)"]
+        assert "typed" not in str(found)
+    swapped = [*seen.wanted.argv[:-2], "--api-key=typed", *seen.wanted.argv[-2:]]
+    wanted = dataclasses.replace(seen.wanted, argv=[*seen.wanted.argv, "--api-key=typed"])
+    running = dataclasses.replace(seen.process, argv=swapped)
+    assert "typed" not in str(process.differences(described, seen.environment, wanted, running, None))
 
 
 def test_a_process_without_a_record(described: dict[str, Any], start: Start) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.inferops.sglang.plugins.module_utils import layout
+from ansible_collections.inferops.sglang.plugins.module_utils import layout, planning
 from ansible_collections.inferops.sglang.plugins.module_utils.errors import InferopsError
 from ansible_collections.inferops.sglang.plugins.module_utils.running import Completed
-from ansible_collections.inferops.sglang.plugins.module_utils.server import activation, force, service
+from ansible_collections.inferops.sglang.plugins.module_utils.server import activation, force, process, service
 from server_samples import instance
 
 
@@ -122,3 +122,37 @@ def test_one_that_was_never_in_force_does_not_keep_the_others_from_being_restore
         run(systemd, *three, state="restored")
     records = [activation.newest(name) for name in "bc"]
     assert [record and record["outcome"] for record in records] == [activation.RESTORED] * 2
+
+
+class Watched(Systemd):
+    """Has a server that runs, and the timer of the looks at it in any state."""
+
+    def __init__(self, timer: str, pid: int) -> None:
+        super().__init__()
+        self.timer, self.pid, self.calls = timer, pid, list[list[str]]()
+
+    def __call__(self, argv: Sequence[str], **dummy: Any) -> Completed:
+        self.calls.append(list(argv))
+        if argv[1] != "show":
+            return Completed(0, "", "")
+        server = f"LoadState=loaded\nActiveState=active\nUnitFileState=enabled\nMainPID={self.pid}\nInvocationID="
+        timer = f"LoadState=loaded\nActiveState={self.timer}"
+        return Completed(0, "\n\n".join(timer if word.endswith(".timer") else server for word in argv[4:]), "")
+
+
+@pytest.mark.parametrize(("timer", "restarted"), [("active", False), ("inactive", True), ("failed", True)])
+def test_a_timer_that_somebody_stopped_is_seen_and_started(
+    three: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, timer: str, restarted: bool
+) -> None:
+    """Nobody would look whether the server generates."""
+    described = {**three[0], "liveness_interval": 60}
+    monkeypatch.setattr(process, "differences", lambda *dummy: [])
+    run(Watched("active", os.getpid()), described)
+    systemd = Watched(timer, os.getpid())
+    found = planning.run(systemd, [described], {}, "0" * 16)["plan"]
+    said = [(change["what"], change["before"], change["after"], change["consequence"]) for change in found]
+    wanted = ("state of sglang-a-liveness.timer", "stopped", "started", "none")
+    assert (wanted in said) is restarted
+    assert [call[1] for call in systemd.calls] == ["show"]
+    run(systemd, described)
+    assert (["systemctl", "restart", "sglang-a-liveness.timer"] in systemd.calls) is restarted

@@ -70,8 +70,18 @@ def test_what_neither_runs_nor_will_is_no_stray(host: Path, unit: str, said: str
 def test_a_host_on_which_nothing_was_ever_put_in_force_has_no_strays(
     host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "UNITS", str(host / "gone"))
+    monkeypatch.setattr(layout, "ROOT", str(host / "gone"))
     assert strays.find([]) == []
+
+
+def test_a_server_whose_unit_file_is_gone_runs_on_and_is_noticed(host: Path) -> None:
+    in_force("old")
+    Path(layout.Instance("old").unit_file).unlink()
+    (host / "opt/sglang/old copy (1)/activations").mkdir(parents=True)
+    running = RUNS.replace("=loaded", "=not-found").replace("=enabled", "=")
+    systemd = Systemd(old=running)
+    assert noticed(systemd, []) == [("process/old", "not described", "runs as pid 7")]
+    assert noticed(Systemd(), []) == []
 
 
 def test_a_name_is_enough_to_take_one_away(host: Path, monkeypatch: pytest.MonkeyPatch, user: str) -> None:
