@@ -17,7 +17,7 @@ from . import milestones as ms
 from . import ranks
 from .exceptions import EXCEPTIONS
 from .lines import Piece
-from .signature import GENERIC, WRAPPER, Signature
+from .signature import GENERIC, NORMAL, WRAPPER, Signature
 from .story import Hit, Story
 from .tracebacks import Raised
 
@@ -32,6 +32,8 @@ _UNKNOWN = 10
 _GIVES_WAY = frozenset({"nccl_error", "dist_timeout"})
 # What is said of the ranks, as against a connection of any kind.
 _OF_RANKS = re.compile(r"\brank|closed by peer|ncclRemote", re.IGNORECASE)
+# A compiler failed, or is not there.
+_BUILDS = frozenset({"jit_build_failed", "flashinfer_jit_no_nvcc"})
 _DEATHS = frozenset({"child_exit", "rank_dead", "child_sigkill"})
 _SIGKILL = -9
 # Code that runs before a server's arguments are printed, and only after that.
@@ -100,7 +102,11 @@ def ended(story: Story) -> bool:
 def _root(accusations: list[Cause]) -> Cause | None:
     """The earliest of those that no other one explains."""
     roots = [cause for cause in accusations if cause.told == ROOT]
-    return min(roots, key=lambda cause: (_explicable(cause), cause.piece.number), default=None)
+    first = min(roots, key=lambda cause: (_explicable(cause), cause.piece.number), default=None)
+    if first is None or first.category != "jit_build_failed" or first.priority > NORMAL:
+        return first
+    # the ranks build the same: where their lines are mixed, the compiler's may stand in another one's message
+    return next((cause for cause in roots if cause.category in _BUILDS and cause.priority > NORMAL), first)
 
 
 def _explicable(cause: Cause) -> int:
