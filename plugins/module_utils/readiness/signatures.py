@@ -103,8 +103,27 @@ EXPLANATIONS: tuple[tuple[Signature, frozenset[str]], ...] = (
         frozenset({"jit_build_failed", "unknown"}),
     ),
     (
-        _s("jit_build_failed", r"^ptxas fatal|: fatal error: \S+: No such file or directory"),
+        _s("jit_build_failed", r"^(?:nvcc|ptxas) +(?:fatal|error) *:|: fatal error: \S+: No such file or directory"),
         frozenset({"jit_build_failed", "unknown"}),
+    ),
+    # NCCL keeps the reason to itself, but for this line, where NCCL_DEBUG asks for it
+    (
+        _s("cuda_oom", r"NCCL WARN .*Cuda failure (?:\d+ )?'out of memory'"),
+        frozenset({"nccl_error"}),
+    ),
+    (
+        _s(
+            "nccl_error",
+            r"NCCL WARN .*(?:SocketPollConnect: |socketPollConnect: |socketStartConnect: ).*(?:returned|failed)|"
+            r"NCCL WARN .*Call to ibv_(?:reg_mr|create_qp|create_cq|modify_qp)\w* failed|"
+            r"NCCL WARN .*(?:Cuda failure|Duplicate GPU detected)",
+        ),
+        frozenset({"nccl_error"}),
+    ),
+    # what the kernel asserted, which the exception keeps to itself
+    (
+        _s("cuda_error", r"thread: \[\d+,\d+,\d+\] Assertion `.*` failed"),
+        frozenset({"cuda_error"}),
     ),
     (
         _s("dev_shm_full", r"(?:Error while creating shared memory segment|failed to extend) /dev/shm/"),

@@ -143,3 +143,27 @@ def another_key_error_is_not_that() -> Wanted:
     log = Log("0.5.13").arguments().dist()
     line = log.hit("KeyError: 12", ("sglang/srt/layers/moe/topk.py", 88, "select", "table[top_k]"))
     return Wanted(log.sigquit(), line, "unknown")
+
+
+@variant
+def what_the_kernel_asserted() -> Wanted:
+    """The exception says only that it did."""
+    log = Log("0.5.17", tp=2).ready().batch()
+    line = log.lines
+    log.raw(
+        "/pytorch/aten/src/ATen/native/cuda/ScatterGatherKernel.cu:164: operator(): block: [0,0,0], thread: [1,0,0] "
+        'Assertion `idx_dim >= 0 && idx_dim < index_size && "index out of bounds"` failed.'
+    )
+    log.hit("torch.AcceleratorError: CUDA error: device-side assert triggered", rank="TP1")
+    return Wanted(log.sigquit(), line, "cuda_error", rank="TP1", phase="serving")
+
+
+@variant
+def more_ranks_than_cards() -> Wanted:
+    log = Log("0.5.12", tp=4).arguments().say("Init torch distributed begin.", "TP0")
+    line = log.hit(
+        "torch.AcceleratorError: CUDA error: invalid device ordinal\n"
+        "GPU device may be out of range, do you have enough GPUs?",
+        rank="TP2",
+    )
+    return Wanted(log.sigquit(), line, "no_accelerator", rank="TP2")

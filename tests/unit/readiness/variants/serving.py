@@ -125,7 +125,7 @@ def a_model_type_that_transformers_does_not_know() -> Wanted:
         "ValueError: The checkpoint you are trying to load has model type `future` but Transformers does not recognize "
         "this architecture. This could be because of an issue with the checkpoint, or because your version is old."
     )
-    return Wanted(log, line, "model_config_broken", unit="dead:exit=1")
+    return Wanted(log, line, "architecture_unknown", unit="dead:exit=1")
 
 
 @variant
