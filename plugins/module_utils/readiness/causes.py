@@ -39,6 +39,7 @@ _SIGKILL = -9
 # Code that runs before a server's arguments are printed, and only after that.
 _BEFORE = re.compile(r"prepare_server_args|launch_server\.py\", line \d+, in <module>|<frozen runpy>")
 _AFTER = re.compile(r"in run_server|in launch_server\b|_launch_subprocesses|spawn_main|_bootstrap_inner")
+_IMPORTS = re.compile(r"in run_server\n +from sglang\S+ import ")
 _FOREIGN = re.compile(r"Process \d+ has ([\d.]+) ([GM])iB memory in use")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
 # The share of a card from which on another process, and not this server, is to blame for a full card; and how much
@@ -150,10 +151,15 @@ def _earliest(causes: list[Cause]) -> Cause | None:
 
 # -- what is said --------------------------------------------------------------------------------------------------
 def _accusations(story: Story) -> list[Cause]:
+    found = [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in _tails(story)]
+    begin = latest_start(story)
+    return [cause for cause in found if cause.piece.number >= begin]
+
+
+def _tails(story: Story) -> list[Raised]:
+    """The last exception of each chain."""
     handled = {id(raised.after) for raised in story.raised if raised.after is not None}
-    tails = [raised for raised in story.raised if id(raised) not in handled and not _survived(story, raised)]
-    found = [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in tails]
-    return [cause for cause in found if cause.piece.number >= _latest_start(story, tails)]
+    return [raised for raised in story.raised if id(raised) not in handled and not _survived(story, raised)]
 
 
 def _survived(story: Story, raised: Raised) -> bool:
@@ -168,18 +174,21 @@ def _stand_in(story: Story) -> list[Cause]:
     return [_of_hit(story.fallback)]
 
 
-def _latest_start(story: Story, tails: list[Raised]) -> int:
+def latest_start(story: Story) -> int:
     """Where a start begins that died before it said a word, in a log that holds an earlier one: its line, or 0.
 
     What fails while the arguments are read, after the arguments of a start were printed, belongs to another start.
     """
     if story.begun is None or not story.over:
         return 0
-    early = [
-        raised.opened.number for raised in tails if _BEFORE.search(raised.through) and not _AFTER.search(raised.through)
-    ]
+    early = [raised.opened.number for raised in _tails(story) if _early(raised.through)]
     early += [hit.piece.number for hit in story.hits if hit.signature.category == "unknown_option"]
     return max((number for number in early if number > story.begun.number), default=0)
+
+
+def _early(through: str) -> bool:
+    """Whether this code runs before a server has printed its arguments."""
+    return bool(_BEFORE.search(through) and not _AFTER.search(through)) or bool(_IMPORTS.search(through))
 
 
 def _of_hit(hit: Hit) -> Cause:
