@@ -20,7 +20,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("dev_shm_full", r"unable to (?:open|write to|allocate) (?:file|shared memory).*(?:/torch_|/dev/shm)", SPECIFIC),
     _s("dev_shm_full", r"No space left on device.*'/(?:psm_|sem\.)", EXACT),
     _s("dev_shm_full", r"No space left on device", EXACT, frames=r"multiprocessing/shared_memory\.py"),
-    _s("disk_full", r"No space left on device", SPECIFIC),
+    _s("disk_full", r"No space left on device|Disk quota exceeded", SPECIFIC),
     _s("host_memory_exhausted", r"\[Errno 12\]|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough)", SPECIFIC),
     _s("host_memory_exhausted", r"unable to (?:mmap|allocate).*Cannot allocate memory", SPECIFIC),
     _s(
@@ -38,7 +38,19 @@ EXCEPTIONS: tuple[Signature, ...] = (
         since="0.5.13",
     ),
     _s("too_many_open_files", r"\[Errno 24\]|Too many open files", SPECIFIC),
-    _s("storage_failed", r"\[Errno (?:116|5)\]|Stale file handle|Input/output error", SPECIFIC),
+    _s(
+        "storage_failed",
+        r"\[Errno (?:116|121|5)\]|Stale file handle|Input/output error|Remote I/O error|"
+        r"Transport endpoint is not connected(?:: '/| \(os error)",  # of a file: sockets say it too
+        SPECIFIC,
+    ),
+    _s(
+        "host_memory_exhausted",
+        r"can't start new thread|^BlockingIOError: \[Errno 11\]",
+        SPECIFIC,
+        frames=r"threading\.py|subprocess\.py|multiprocessing/",
+        advice="No thread or process more: raise TasksMax and LimitNPROC of the unit (or pids.max of what it runs in).",
+    ),
     _s("permission_denied", r"^PermissionError: (?!.*(?:bind|address))|\[Errno 30\]|Read-only file system", NORMAL),
     _s("home_missing", r"Could not determine home directory", SPECIFIC),
     _s("cuda_oom", r"CUDA out of memory|HIP out of memory", SPECIFIC),
@@ -76,9 +88,25 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("no_kernel_image", r"device kernel image is invalid|CUDA_ERROR_NO_BINARY_FOR_GPU", SPECIFIC),
     _s("driver_too_old", r"the provided PTX was compiled with an unsupported toolchain", EXACT),
     _s("illegal_memory_access", r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS", SPECIFIC),
-    _s("driver_too_old", r"NVIDIA driver on your system is too old|CUDA driver version is insufficient", EXACT),
+    _s(
+        "driver_too_old",
+        r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|"
+        r"forward compatibility was attempted on non supported HW",
+        EXACT,
+    ),
     _s("driver_library_mismatch", r"Driver/library version mismatch|Error 803: system has unsupported", EXACT),
-    _s("cuda_not_initialized", r"system not yet initialized|CUDA (?:error: )?initialization error", SPECIFIC),
+    _s(
+        "cuda_not_initialized",
+        r"system not yet initialized|CUDA (?:error: )?initialization error|^RuntimeError: CUDA unknown error - ",
+        SPECIFIC,
+    ),
+    _s(
+        "cuda_error",
+        r"CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable",
+        GENERIC + 5,
+        advice="Another process has the card, and its compute mode is exclusive (nvidia-smi -q -d COMPUTE), or it is "
+        "lost (NVRM: Xid in the kernel's log).",
+    ),
     _s("no_gpu_driver_for_triton", r"\b0 active drivers \(\[\]\)", SPECIFIC),
     _s(
         "no_accelerator",
@@ -430,6 +458,14 @@ EXCEPTIONS: tuple[Signature, ...] = (
         "nccl_error", r"NCCL [Ee]rror|ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError", GENERIC
     ),
     _s("nccl_error", r"ncclInvalidUsage|ncclInvalidArgument|Duplicate GPU detected", GENERIC + 5),
+    # Gloo, which carries what the ranks tell each other beside the cards
+    _s(
+        "nccl_error",
+        r"Unable to find (?:address|interface) for: ",
+        GENERIC + 5,
+        advice="GLOO_SOCKET_IFNAME, or the host's name, leads to an interface without an address: name one that has.",
+    ),
+    _s("dist_timeout", r"Gloo connectFullMesh failed", GENERIC),
     _s("dist_timeout", r"Watchdog caught collective operation timeout|Timed out initializing process group", GENERIC),
     _s(
         "dist_timeout",

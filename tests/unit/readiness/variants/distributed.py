@@ -259,3 +259,34 @@ def the_rank_that_keeps_the_store_died() -> Wanted:
     )
     line = log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB.", rank="TP0")
     return Wanted(log.sigquit(), line, "cuda_oom", rank="TP0", phase="kv_pool")
+
+
+@variant
+def nccl_finds_no_interface() -> Wanted:
+    log = Log("0.5.15", tp=2).arguments().all("Init torch distributed begin.")
+    line = log.lines
+    log.raw("gpu03:5311:5466 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found")
+    log.hit("RuntimeError: NCCL error: internal error - please report this issue to the NCCL developers", rank="TP0")
+    return Wanted(log.sigquit(), line, "nccl_error", rank="TP0", phase="dist_init")
+
+
+@variant
+def gloo_finds_no_interface() -> Wanted:
+    log = Log("0.5.14", tp=2).arguments().all("Init torch distributed begin.")
+    line = log.hit(
+        "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] rp != nullptr. "
+        "Unable to find address for: eth9",
+        rank="TP1",
+    )
+    return Wanted(log.sigquit(), line, "nccl_error", rank="TP1", phase="dist_init")
+
+
+@variant
+def gloo_does_not_reach_all_ranks() -> Wanted:
+    log = Log("0.5.10", tp=2).arguments().all("Init torch distributed begin.").later(1800)
+    line = log.hit(
+        "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no "
+        "error",
+        rank="TP1",
+    )
+    return Wanted(log.sigquit(), line, "dist_timeout", rank="TP1", phase="dist_init")

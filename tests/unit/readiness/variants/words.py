@@ -339,6 +339,41 @@ WORDS = {
         "OSError: [Errno 30] Read-only file system: '/opt/sglang/.triton'",
         (_at("triton/runtime/cache.py", "__init__"),),
     ),
+    "a_mount_that_is_gone": Words(
+        "0.5.16",
+        "storage_failed",
+        "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/s3/models/m/model-00003-of-00004.safetensors'",
+        _TARGET_WEIGHTS,
+    ),
+    "a_file_server_that_fails": Words(
+        "0.5.19",
+        "storage_failed",
+        "OSError: [Errno 121] Remote I/O error: '/mnt/lustre/models/m/model-00003-of-00004.safetensors'",
+        _TARGET_WEIGHTS,
+    ),
+    "a_quota_that_is_used_up": Words(
+        "0.5.18", "disk_full", "OSError: [Errno 122] Disk quota exceeded: '/home/sglang/.cache/flashinfer/0.6.12'"
+    ),
+    "no_thread_more": Words(
+        "0.5.14", "host_memory_exhausted", "RuntimeError: can't start new thread", (_at("threading.py", "start"),)
+    ),
+    "no_process_more": Words(
+        "0.5.16",
+        "host_memory_exhausted",
+        "BlockingIOError: [Errno 11] Resource temporarily unavailable",
+        (_at("subprocess.py", "_execute_child"),),
+    ),
+    "a_card_that_another_process_has_for_itself": Words(
+        "0.5.12",
+        "cuda_error",
+        "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    ),
+    "a_driver_that_does_not_come_up": Words(
+        "0.5.10",
+        "cuda_not_initialized",
+        "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env "
+        "variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.",
+    ),
     "cards_that_do_not_reach_each_other": Words(
         "0.5.10",
         "cuda_error",
