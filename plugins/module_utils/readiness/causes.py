@@ -274,6 +274,8 @@ def _of_label(story: Story, cause: Cause) -> Cause:
 
 def _placed(story: Story, cause: Cause) -> Cause:
     """The phase in which it happened; a main process that waits for its ranks is in theirs."""
+    if latest_start(story):  # which has said nothing yet: what the log tells of phases is the earlier one's
+        return replace(cause, phase=ms.IMPORT)
     if story.ready is not None and cause.piece.number > story.ready.number:
         return replace(cause, phase=ms.SERVING)
     if cause.category == "http_port_in_use":

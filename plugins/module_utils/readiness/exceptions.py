@@ -51,7 +51,12 @@ EXCEPTIONS: tuple[Signature, ...] = (
         frames=r"threading\.py|subprocess\.py|multiprocessing/",
         advice="No thread or process more: raise TasksMax and LimitNPROC of the unit (or pids.max of what it runs in).",
     ),
-    _s("permission_denied", r"^PermissionError: (?!.*(?:bind|address))|\[Errno 30\]|Read-only file system", NORMAL),
+    _s(
+        "permission_denied",
+        r"^PermissionError: (?!.*(?:bind|address))|\[Errno 30\]|Read-only file system|"
+        r"Permission denied \(os error 13\)",
+        NORMAL,
+    ),
     _s("home_missing", r"Could not determine home directory", SPECIFIC),
     _s("cuda_oom", r"CUDA out of memory|HIP out of memory", SPECIFIC),
     _s("cuda_oom", r"(?:CUDA|Cuda|cuda)[^\n]{0,40}\bout of memory\b|CUBLAS_STATUS_ALLOC_FAILED", SPECIFIC),

@@ -334,7 +334,7 @@ def _state(
         hint,
         tuple(_findings(story) if findings is None else findings),
         excerpt,
-        story.ready is not None and verdict != READY,
+        story.ready is not None and verdict != READY and story.ready.number > causes.latest_start(story),
         _matrix(story),
         _bar(story),
     )

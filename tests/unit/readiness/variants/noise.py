@@ -186,7 +186,7 @@ def a_start_that_dies_at_import_after_a_clean_stop() -> Wanted:
         ("sglang/launch_server.py", 26, "run_server", "from sglang.srt.entrypoints.http_server import launch_server"),
     )
     line = log.bare("ModuleNotFoundError: No module named 'xgrammar'", base=imports)
-    return Wanted(log, line, "python_module_missing", unit="dead:exit=1")
+    return Wanted(log, line, "python_module_missing", unit="dead:exit=1", phase="import")
 
 
 @variant

@@ -354,6 +354,12 @@ WORDS = {
     "a_quota_that_is_used_up": Words(
         "0.5.18", "disk_full", "OSError: [Errno 122] Disk quota exceeded: '/home/sglang/.cache/flashinfer/0.6.12'"
     ),
+    "a_tokenizer_that_the_unit_may_not_read": Words(
+        "0.5.13",
+        "permission_denied",
+        "Exception: Permission denied (os error 13)",
+        (_at("transformers/tokenization_utils_fast.py", "__init__"),),
+    ),
     "no_thread_more": Words(
         "0.5.14", "host_memory_exhausted", "RuntimeError: can't start new thread", (_at("threading.py", "start"),)
     ),
