@@ -85,9 +85,9 @@ CATEGORIES: dict[str, Category] = {
     ),
     "permission_denied": Category(
         CONFIGURATION,
-        "`Permission denied` on a file or folder.",
+        "`Permission denied` on a file or folder, or `Read-only file system`.",
         "Let the unit's user (run_as) read the path that the line names, folders above it included; caches must be its "
-        "own.",
+        "own, and where the unit may write.",
     ),
     "home_missing": Category(
         CONFIGURATION,
@@ -232,7 +232,8 @@ CATEGORIES: dict[str, Category] = {
     ),
     "dist_timeout": Category(
         HANG,
-        "`Watchdog caught collective operation timeout`, a barrier that a rank did not reach.",
+        "`Watchdog caught collective operation timeout`, a barrier that a rank did not reach, a rendezvous to which "
+        "not all came (`1/2 clients joined`, `client socket has timed out`).",
         "One rank was late or dead: the cause is in that rank's lines. Cold kernel caches: compile first.",
     ),
     # -- the model ----------------------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ CATEGORIES: dict[str, Category] = {
     "model_config_broken": Category(
         CONFIGURATION,
         "The model's config.json cannot be read or understood (`Unrecognized model`, `JSONDecodeError`).",
-        "Copy the config again; a new model type needs a newer transformers, or trust_remote_code.",
+        "Copy the config again; a model that brings its own code needs trust_remote_code.",
     ),
     "tokenizer_broken": Category(
         CONFIGURATION, "The tokenizer's files cannot be read.", "Copy the tokenizer's files again."
@@ -279,8 +280,9 @@ CATEGORIES: dict[str, Category] = {
     ),
     "architecture_unknown": Category(
         CONFIGURATION,
-        "`Model architectures ['…'] are not supported for now`, and no module of that name failed to import.",
-        "This release does not know the model: use a newer one.",
+        "`Model architectures ['…'] are not supported for now`, and no module of that name failed to import; or "
+        "`Transformers does not recognize this architecture`.",
+        "This release, or its Transformers, does not know the model: use a newer one.",
     ),
     "model_module_import_broken": Category(
         BUILD,
@@ -307,8 +309,8 @@ CATEGORIES: dict[str, Category] = {
     ),
     "spec_options_conflict": Category(
         CONFIGURATION,
-        "`only supports topk = 1`, `speculative_eagle_topk > 1 with page_size > 1`, …",
-        "Use eagle_topk 1, or a backend and page size that can verify a tree.",
+        "`only supports topk = 1`, `speculative_eagle_topk > 1 with page_size > 1`, `--speculative-… requires …`.",
+        "Do what the line asks for: as a rule eagle_topk 1, or a backend and page size that can verify a tree.",
     ),
     "spec_draft_path_missing": Category(
         CONFIGURATION,
@@ -328,7 +330,8 @@ CATEGORIES: dict[str, Category] = {
     ),
     "weights_shape_mismatch": Category(
         CONFIGURATION,
-        "`Attempted to load weight (…) into parameter (…)`, `size mismatch`, in the target's loader.",
+        "`Attempted to load weight (…) into parameter (…)`, `size mismatch`, or `KeyError: 'model.layers.…'`, in the "
+        "target's loader.",
         "The weights do not belong to this config.json (another size, another quantization): copy the model again.",
     ),
     "eagle3_draft_not_a_draft": Category(
@@ -357,13 +360,15 @@ CATEGORIES: dict[str, Category] = {
     ),
     "parallel_size_unfit": Category(
         CONFIGURATION,
-        "`… must be divisible by tensor parallel size`, `163840 is not divisible by 3`.",
-        "Choose a tp_size that divides the model's heads and widths (a power of two, as a rule).",
+        "`… must be divisible by tensor parallel size`, `163840 is not divisible by 3`, `… is not divisible by weight "
+        "quantization block_n = 128`.",
+        "Choose a tp_size that divides the model's heads and widths (a power of two, as a rule), and leaves whole "
+        "blocks of a quantized weight to each rank.",
     ),
     "quantization_unfit": Category(
         CONFIGURATION,
-        "`Unknown quantization method`, or one that differs from the model's own.",
-        "Leave quantization out: the model's configuration names its own; or use a release that knows it.",
+        "`Unknown quantization method`, one that differs from the model's own, or one that this card cannot compute.",
+        "Leave quantization out: the model's configuration names its own; or use a release, or a card, that knows it.",
     ),
     "kernel_out_of_resources": Category(
         CONFIGURATION,
@@ -387,6 +392,11 @@ CATEGORIES: dict[str, Category] = {
         CONFIGURATION,
         "`error: unrecognized arguments`, `invalid choice`, `ambiguous option`, and a page of usage above it.",
         "Correct the option; names change between releases.",
+    ),
+    "options_conflict": Category(
+        CONFIGURATION,
+        "A `ValueError` or `AssertionError` of the code that checks the options (`server_args.py`, `arg_groups/`).",
+        "Two options, or an option and this model, card or release, do not go together: the line says which.",
     ),
     "http_port_in_use": Category(
         ENVIRONMENT,

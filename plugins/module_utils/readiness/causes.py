@@ -17,7 +17,7 @@ from . import milestones as ms
 from . import ranks
 from .exceptions import EXCEPTIONS
 from .lines import Piece
-from .signature import GENERIC, WRAPPER, Signature
+from .signature import GENERIC, NORMAL, WRAPPER, Signature
 from .story import Hit, Story
 from .tracebacks import Raised
 
@@ -32,11 +32,14 @@ _UNKNOWN = 10
 _GIVES_WAY = frozenset({"nccl_error", "dist_timeout"})
 # What is said of the ranks, as against a connection of any kind.
 _OF_RANKS = re.compile(r"\brank|closed by peer|ncclRemote", re.IGNORECASE)
+# A compiler failed, or is not there.
+_BUILDS = frozenset({"jit_build_failed", "flashinfer_jit_no_nvcc"})
 _DEATHS = frozenset({"child_exit", "rank_dead", "child_sigkill"})
 _SIGKILL = -9
 # Code that runs before a server's arguments are printed, and only after that.
 _BEFORE = re.compile(r"prepare_server_args|launch_server\.py\", line \d+, in <module>|<frozen runpy>")
 _AFTER = re.compile(r"in run_server|in launch_server\b|_launch_subprocesses|spawn_main|_bootstrap_inner")
+_IMPORTS = re.compile(r"in run_server\n +from sglang\S+ import ")
 _FOREIGN = re.compile(r"Process \d+ has ([\d.]+) ([GM])iB memory in use")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
 # The share of a card from which on another process, and not this server, is to blame for a full card; and how much
@@ -100,7 +103,11 @@ def ended(story: Story) -> bool:
 def _root(accusations: list[Cause]) -> Cause | None:
     """The earliest of those that no other one explains."""
     roots = [cause for cause in accusations if cause.told == ROOT]
-    return min(roots, key=lambda cause: (_explicable(cause), cause.piece.number), default=None)
+    first = min(roots, key=lambda cause: (_explicable(cause), cause.piece.number), default=None)
+    if first is None or first.category != "jit_build_failed" or first.priority > NORMAL:
+        return first
+    # the ranks build the same: where their lines are mixed, the compiler's may stand in another one's message
+    return next((cause for cause in roots if cause.category in _BUILDS and cause.priority > NORMAL), first)
 
 
 def _explicable(cause: Cause) -> int:
@@ -144,10 +151,15 @@ def _earliest(causes: list[Cause]) -> Cause | None:
 
 # -- what is said --------------------------------------------------------------------------------------------------
 def _accusations(story: Story) -> list[Cause]:
+    found = [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in _tails(story)]
+    begin = latest_start(story)
+    return [cause for cause in found if cause.piece.number >= begin]
+
+
+def _tails(story: Story) -> list[Raised]:
+    """The last exception of each chain."""
     handled = {id(raised.after) for raised in story.raised if raised.after is not None}
-    tails = [raised for raised in story.raised if id(raised) not in handled and not _survived(story, raised)]
-    found = [_of_hit(hit) for hit in story.hits] + [_of_chain(raised) for raised in tails]
-    return [cause for cause in found if cause.piece.number >= _latest_start(story, tails)]
+    return [raised for raised in story.raised if id(raised) not in handled and not _survived(story, raised)]
 
 
 def _survived(story: Story, raised: Raised) -> bool:
@@ -162,18 +174,21 @@ def _stand_in(story: Story) -> list[Cause]:
     return [_of_hit(story.fallback)]
 
 
-def _latest_start(story: Story, tails: list[Raised]) -> int:
+def latest_start(story: Story) -> int:
     """Where a start begins that died before it said a word, in a log that holds an earlier one: its line, or 0.
 
     What fails while the arguments are read, after the arguments of a start were printed, belongs to another start.
     """
     if story.begun is None or not story.over:
         return 0
-    early = [
-        raised.opened.number for raised in tails if _BEFORE.search(raised.through) and not _AFTER.search(raised.through)
-    ]
+    early = [raised.opened.number for raised in _tails(story) if _early(raised.through)]
     early += [hit.piece.number for hit in story.hits if hit.signature.category == "unknown_option"]
     return max((number for number in early if number > story.begun.number), default=0)
+
+
+def _early(through: str) -> bool:
+    """Whether this code runs before a server has printed its arguments."""
+    return bool(_BEFORE.search(through) and not _AFTER.search(through)) or bool(_IMPORTS.search(through))
 
 
 def _of_hit(hit: Hit) -> Cause:
@@ -259,6 +274,8 @@ def _of_label(story: Story, cause: Cause) -> Cause:
 
 def _placed(story: Story, cause: Cause) -> Cause:
     """The phase in which it happened; a main process that waits for its ranks is in theirs."""
+    if latest_start(story):  # which has said nothing yet: what the log tells of phases is the earlier one's
+        return replace(cause, phase=ms.IMPORT)
     if story.ready is not None and cause.piece.number > story.ready.number:
         return replace(cause, phase=ms.SERVING)
     if cause.category == "http_port_in_use":

@@ -9,7 +9,9 @@ from .signature import signature as _s
 
 # Code that only a draft model runs through (paths within the package: a folder of the user's may be named anything).
 _DRAFT = r"sglang/srt/speculative/|draft_worker|DraftWorker|srt/models/\w*(?:eagle|mtp|nextn)"
-_BUILDING = r"ninja|cpp_ext|/jit/|build_and_load|tvm_ffi|triton/(?:runtime|backends)"
+_BUILDING = r"ninja|cpp_ext|/jit/|build_and_load|tvm_ffi|triton/(?:runtime|backends)|deep_gemm"
+# Raised by the code that checks the options itself, not by something that it called.
+_OPTIONS = r"sglang/srt/(?:server_args|arg_groups/[\w/]+)\.py\", line \d+, in .*(?:\n {3,}(?!File ).*)*\Z"
 
 EXCEPTIONS: tuple[Signature, ...] = (
     # -- memory
@@ -18,7 +20,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("dev_shm_full", r"unable to (?:open|write to|allocate) (?:file|shared memory).*(?:/torch_|/dev/shm)", SPECIFIC),
     _s("dev_shm_full", r"No space left on device.*'/(?:psm_|sem\.)", EXACT),
     _s("dev_shm_full", r"No space left on device", EXACT, frames=r"multiprocessing/shared_memory\.py"),
-    _s("disk_full", r"No space left on device", SPECIFIC),
+    _s("disk_full", r"No space left on device|Disk quota exceeded", SPECIFIC),
     _s("host_memory_exhausted", r"\[Errno 12\]|^MemoryError\b|DefaultCPUAllocator: (?:can't|not enough)", SPECIFIC),
     _s("host_memory_exhausted", r"unable to (?:mmap|allocate).*Cannot allocate memory", SPECIFIC),
     _s(
@@ -27,9 +29,34 @@ EXCEPTIONS: tuple[Signature, ...] = (
         SPECIFIC,
         source=("Not enough host memory available. Requesting ",),
     ),
+    # memory of the host that is to be pinned for the card, whatever CUDA calls it
+    _s(
+        "host_memory_exhausted",
+        r"cudaHostRegister failed",
+        EXACT,
+        source=("cudaHostRegister failed (rc=",),
+        since="0.5.13",
+    ),
     _s("too_many_open_files", r"\[Errno 24\]|Too many open files", SPECIFIC),
-    _s("storage_failed", r"\[Errno (?:116|5)\]|Stale file handle|Input/output error", SPECIFIC),
-    _s("permission_denied", r"^PermissionError: (?!.*(?:bind|address))", NORMAL),
+    _s(
+        "storage_failed",
+        r"\[Errno (?:116|121|5)\]|Stale file handle|Input/output error|Remote I/O error|"
+        r"Transport endpoint is not connected(?:: '/| \(os error)",  # of a file: sockets say it too
+        SPECIFIC,
+    ),
+    _s(
+        "host_memory_exhausted",
+        r"can't start new thread|^BlockingIOError: \[Errno 11\]",
+        SPECIFIC,
+        frames=r"threading\.py|subprocess\.py|multiprocessing/",
+        advice="No thread or process more: raise TasksMax and LimitNPROC of the unit (or pids.max of what it runs in).",
+    ),
+    _s(
+        "permission_denied",
+        r"^PermissionError: (?!.*(?:bind|address))|\[Errno 30\]|Read-only file system|"
+        r"Permission denied \(os error 13\)",
+        NORMAL,
+    ),
     _s("home_missing", r"Could not determine home directory", SPECIFIC),
     _s("cuda_oom", r"CUDA out of memory|HIP out of memory", SPECIFIC),
     _s("cuda_oom", r"(?:CUDA|Cuda|cuda)[^\n]{0,40}\bout of memory\b|CUBLAS_STATUS_ALLOC_FAILED", SPECIFIC),
@@ -66,16 +93,38 @@ EXCEPTIONS: tuple[Signature, ...] = (
     _s("no_kernel_image", r"device kernel image is invalid|CUDA_ERROR_NO_BINARY_FOR_GPU", SPECIFIC),
     _s("driver_too_old", r"the provided PTX was compiled with an unsupported toolchain", EXACT),
     _s("illegal_memory_access", r"an illegal memory access was encountered|CUDA_ERROR_ILLEGAL_ADDRESS", SPECIFIC),
-    _s("driver_too_old", r"NVIDIA driver on your system is too old|CUDA driver version is insufficient", EXACT),
+    _s(
+        "driver_too_old",
+        r"NVIDIA driver on your system is too old|CUDA driver version is insufficient|"
+        r"forward compatibility was attempted on non supported HW",
+        EXACT,
+    ),
     _s("driver_library_mismatch", r"Driver/library version mismatch|Error 803: system has unsupported", EXACT),
-    _s("cuda_not_initialized", r"system not yet initialized|CUDA (?:error: )?initialization error", SPECIFIC),
+    _s(
+        "cuda_not_initialized",
+        r"system not yet initialized|CUDA (?:error: )?initialization error|^RuntimeError: CUDA unknown error - ",
+        SPECIFIC,
+    ),
+    _s(
+        "cuda_error",
+        r"CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable",
+        GENERIC + 5,
+        advice="Another process has the card, and its compute mode is exclusive (nvidia-smi -q -d COMPUTE), or it is "
+        "lost (NVRM: Xid in the kernel's log).",
+    ),
     _s("no_gpu_driver_for_triton", r"\b0 active drivers \(\[\]\)", SPECIFIC),
     _s(
         "no_accelerator",
         r"No accelerator \(|No supported accelerator|Found no NVIDIA driver|No CUDA GPUs are available|"
-        r"no CUDA-capable device is detected|Invalid device id|invalid device ordinal|No CUDA devices found|"
+        r"no CUDA-capable device is detected|No CUDA devices found|"
         r"nvidia-smi not found|couldn't communicate with the NVIDIA driver",
         source=("No accelerator (", "nvidia-smi not found"),
+    ),
+    _s(
+        "no_accelerator",
+        r"Invalid device id|invalid device ordinal",
+        advice="The service sees fewer GPUs than it starts ranks: compare tp_size (times pp_size and dp_size) with "
+        "CUDA_VISIBLE_DEVICES and nvidia-smi; a card that fell off the bus is named in the kernel's log.",
     ),
     _s(
         "no_kernel_image",
@@ -84,7 +133,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "cuda_error",
-        r"CUDA (?:driver )?error: (?P<error>[^\n]+)|Triton Error \[CUDA\]|CUBLAS_STATUS_\w+|CUDNN_STATUS_\w+",
+        r"CUDA(?:RT)? (?:driver )?error: (?P<error>[^\n]+)|Triton Error \[CUDA\]|CUBLAS_STATUS_\w+|CUDNN_STATUS_\w+",
         GENERIC,
     ),
     # -- the environment's packages
@@ -95,7 +144,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         "package_versions_conflict",
         r"Torch not compiled with CUDA enabled|operator torchvision::\w+ does not exist|"
         r"compiled with different CUDA major versions|is required for a normal functioning of this module|"
-        r"Transformers version \S+ is not supported for model",
+        r"Transformers version \S+ is not supported for model|CuDNN Compatibility Issue",
         SPECIFIC,
     ),
     _s(
@@ -115,12 +164,18 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "jit_build_failed",
-        r"\bfatal error: |: error: |^ptxas (?:fatal|error)|^Killed|: Killed\b",
+        r"\bfatal error: |: error: |^(?:nvcc|ptxas|cicc)\S* +(?:fatal|error) *:|^\S*ld: cannot find |"
+        r"^\S*sh: (?:line )?\d+: \S+: (?:command )?not found|^Killed|: Killed\b",
         SPECIFIC - 5,
         frames=_BUILDING,
     ),
     _s("jit_build_failed", r"ptxas fatal|ptxas.*(?:is not defined|not supported)", SPECIFIC),
-    _s("jit_build_failed", r"Ninja build failed|\['?ninja'?.*non-zero exit status|Failed to find C compiler", NORMAL),
+    _s(
+        "jit_build_failed",
+        r"Ninja build failed|ninja exited with status|\['?ninja'?.*non-zero exit status|Failed to find C compiler",
+        NORMAL,
+    ),
+    _s("jit_build_failed", r"NVCC compilation failed|Failed to compile \S+\.cu\b", NORMAL),
     _s("jit_build_failed", r"\bSM \S+ requires CUDA >=", NORMAL),
     _s("jit_build_failed", r"(?:nvcc|cicc|ptxas|gcc|g\+\+).*(?:non-zero exit status|failed with)", GENERIC),
     _s("source_syntax_error", r"^(?:SyntaxError|IndentationError|TabError): ", SPECIFIC),
@@ -172,7 +227,13 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s("model_path_missing", r"Repo id must (?:be in the form|use alphanumeric)", NORMAL),
     _s("model_path_missing", r"(?:No such file or directory|FileNotFoundError).*config\.json", NORMAL),
-    _s("model_path_missing", r"Can't load the configuration of '[./]", NORMAL),
+    _s("model_path_missing", r"Can't load the configuration of '[./]", SPECIFIC),
+    # how Transformers sums up what the hub has answered
+    _s(
+        "model_hub_denied",
+        r"You are trying to access a gated repo|is a gated repository|is not a valid model identifier",
+        SPECIFIC - 5,
+    ),
     _s(
         "model_hub_denied",
         r"gated repo|GatedRepoError|RepositoryNotFoundError|is not a valid model identifier|401 Client Error|"
@@ -195,10 +256,10 @@ EXCEPTIONS: tuple[Signature, ...] = (
         NORMAL,
         frames=r"huggingface_hub/|modelscope/|transformers/utils/hub\.py",
     ),
-    _s("trust_remote_code_needed", r"trust_remote_code=True", SPECIFIC - 5),
+    _s("trust_remote_code_needed", r"trust_remote_code=True|contains custom code which must be executed", SPECIFIC - 5),
     _s(
         "model_config_broken",
-        r"Unrecognized model in|but Transformers does not recognize this architecture|"
+        r"Unrecognized model in|"
         r"It looks like the config file at .* is not a valid JSON file",
         NORMAL,
     ),
@@ -213,6 +274,11 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s(
         "architecture_unknown",
+        r"has model type `(?P<type>[^`]*)` but Transformers does not recognize this architecture",
+        SPECIFIC,
+    ),
+    _s(
+        "architecture_unknown",
         r"(?P<architectures>\S+) has no SGlang implementation and the Transformers",
         SPECIFIC,
         source=("has no SGlang implementation and the Transformers ",),
@@ -221,14 +287,24 @@ EXCEPTIONS: tuple[Signature, ...] = (
         "parallel_size_unfit",
         r"must be divisible by (?:the )?(?:tensor|tp|ep|pp|dp|cp|attn|attention|moe|decode_context|--tp)[ _-]|"
         r"^AssertionError: \d+ is not divisible by \d+|world_size \(\d+\) is not equal to tensor_model_parallel_size|"
-        r"please make sure \(.*moe_tp_size",
+        r"please make sure \(.*moe_tp_size|= \d+ is not divisible by +(?:weight quantization block|min_|pack_|\d)|"
+        r"tp_size must be divisible by number of nodes|must be (?:less than or )?equal to tp_size",
         NORMAL,
-        source=("must be divisible by ep_size", "please make sure ("),
+        source=(
+            "must be divisible by ep_size",
+            "please make sure (",
+            "is not divisible by ",
+            "weight quantization block_n = ",
+            "tp_size must be divisible by number of nodes",
+        ),
     ),
     _s(
         "quantization_unfit",
         r"(?:Unknown|Invalid|Unsupported) quantization method|Quantization method .* does not match|"
-        r"[Tt]he quantization method .* is not supported|is not supported for quantization method",
+        r"[Tt]he quantization method .* is not supported|is not supported for quantization method|"
+        r"does not support \w+ quantization|Quantization scheme is not supported|Error: Invalid quantization '|"
+        r"--quantization \w+ (?:is supported only|supports only|requires)|"
+        r"\b(?:MX|NV)FP[48]\b.* requires (?:an? )?(?:SM|Blackwell|compute capability)",
         NORMAL,
         source=("is not supported for the current ",),
     ),
@@ -257,6 +333,8 @@ EXCEPTIONS: tuple[Signature, ...] = (
         NORMAL - 5,
         frames=r"load_weights|weight_loader",
     ),
+    # a tensor of the checkpoint for which the model has no parameter
+    _s("weights_shape_mismatch", r"^KeyError: '[\w-]+\.[\w.-]+'", NORMAL - 5, frames=r"in load_weights"),
     _s(
         "eagle3_draft_shape_mismatch",
         r"shape|size of tensor|size mismatch|^AssertionError:?$",
@@ -331,6 +409,13 @@ EXCEPTIONS: tuple[Signature, ...] = (
     ),
     _s("spec_options_conflict", r"EAGLE3 is not supported for this draft architecture", SPECIFIC),
     _s(
+        "spec_options_conflict",
+        r"^\S*Error: .*(?:--speculative-\w|[Ss]peculative[ _](?:decoding|algorithm|MoE|num|eagle|draft|ngram)|"
+        r"Chain speculative sampling)",
+        NORMAL - 5,
+        frames=_OPTIONS + r"|sglang/srt/speculative/\w+\.py",
+    ),
+    _s(
         "eagle3_draft_attention_backend",
         r"(?P<backend>\w+) backend can only be used with (?:non-)?MLA models",
         EXACT,
@@ -352,8 +437,18 @@ EXCEPTIONS: tuple[Signature, ...] = (
         "attention_backend_unfit",
         r"backend can only be used with|Invalid attention backend|attention backend.*(?:not supported|requires)|"
         r"Backend requires SM|[Oo]ne of the attention backends in|"
-        r"(?:not supported in|not support|only supported) .*attention backends?|only supported backends on",
+        r"(?:not supported in|not support|only supported) .*attention backends?|only supported backends on|"
+        r"(?i:\b(?:attention|attn|mla|mha|[dn]sa|\w+_m[lh]a)[ _-]backend)\b.*"
+        r"(?:only support|not support|is set to|but got|requires? |expects )|"
+        r"(?:requires|expects|supports) .*\battention[ _]backend\b",
         NORMAL,
+    ),
+    # whatever else the code that checks the options refuses
+    _s(
+        "options_conflict",
+        r"^(?:Value|Assertion|Runtime|NotImplemented)Error: \S|^Exception: \S",
+        WRAPPER - 8,
+        frames=_OPTIONS,
     ),
     # -- distributed
     _s("dist_port_in_use", r"EADDRINUSE|address already in use", SPECIFIC, frames=r"init_process_group|TCPStore|store"),
@@ -368,8 +463,23 @@ EXCEPTIONS: tuple[Signature, ...] = (
         "nccl_error", r"NCCL [Ee]rror|ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError", GENERIC
     ),
     _s("nccl_error", r"ncclInvalidUsage|ncclInvalidArgument|Duplicate GPU detected", GENERIC + 5),
+    # Gloo, which carries what the ranks tell each other beside the cards
+    _s(
+        "nccl_error",
+        r"Unable to find (?:address|interface) for: ",
+        GENERIC + 5,
+        advice="GLOO_SOCKET_IFNAME, or the host's name, leads to an interface without an address: name one that has.",
+    ),
+    _s("dist_timeout", r"Gloo connectFullMesh failed", GENERIC),
     _s("dist_timeout", r"Watchdog caught collective operation timeout|Timed out initializing process group", GENERIC),
-    _s("dist_timeout", r"Timed out after \d+ seconds waiting for clients", GENERIC),
+    _s(
+        "dist_timeout",
+        r"Timed out after \d+ seconds waiting for clients|client socket has timed out|wait timeout after \d+ms, keys: |"
+        r"failed to connect to any network address|failed to connect/validate to host|"
+        r"Timed out waiting \d+ms for (?:recv|send)|Failed to receive worker ports from node 0",
+        GENERIC,
+        source=("Failed to receive worker ports from node 0 within timeout",),
+    ),
     # -- HTTP
     _s("http_port_in_use", r"\[Errno 98\]|[Aa]ddress already in use", NORMAL),
     _s("http_bind_failed", r"\[Errno 99\]|\[Errno 13\].*bind|Cannot assign requested address", NORMAL),
@@ -395,6 +505,7 @@ EXCEPTIONS: tuple[Signature, ...] = (
         "peer",
         r"could finish the model loading, but there are other ranks|monitoredBarrier|faulty rank|"
         r"Connection closed by peer|Connection reset by peer|Broken pipe|^EOFError:?$|Connection refused|"
+        r"Connection was likely closed\. Did the remote server|"
         r"Initialization failed\. Please see the error messages above|"
         r"ncclRemoteError: A call failed possibly due to a network error or a remote process exiting",
         SECONDARY,

@@ -26,6 +26,8 @@ LINES: tuple[Signature, ...] = (
         r"ERROR: +\[Errno 98\] error while attempting to bind on address (?P<address>\(.*?\))",
         EXACT,
     ),
+    # of a server that hands its socket to several workers
+    _s("http_port_in_use", r"^\[Errno 98\] Address already in use$", EXACT),
     _s("http_bind_failed", r"ERROR: +\[Errno \d+\] error while attempting to bind on address", EXACT),
     _s(
         "unknown_option",
@@ -87,7 +89,11 @@ LINES: tuple[Signature, ...] = (
 # Lines that are no failure by themselves and explain one that follows: category -> what it explains.
 EXPLANATIONS: tuple[tuple[Signature, frozenset[str]], ...] = (
     (
-        _s("driver_too_old", r"NVIDIA driver on your system is too old \(found version (?P<found>\d+)\)"),
+        _s(
+            "driver_too_old",
+            r"NVIDIA driver on your system is too old \(found version (?P<found>\d+)\)|"
+            r"CUDA initialization: .*Error 804",
+        ),
         frozenset({"no_accelerator", "cuda_not_initialized", "cuda_error", "no_gpu_driver_for_triton", "unknown"}),
     ),
     (
@@ -95,7 +101,11 @@ EXPLANATIONS: tuple[tuple[Signature, frozenset[str]], ...] = (
         frozenset({"no_accelerator", "cuda_not_initialized", "no_gpu_driver_for_triton", "unknown"}),
     ),
     (
-        _s("cuda_not_initialized", r"CUDA initialization: .*Error 802|Error 802: system not yet initialized"),
+        _s(
+            "cuda_not_initialized",
+            r"Error 802: system not yet initialized|"
+            r"CUDA initialization: (?:CUDA unknown error|Unexpected error .*Error (?!80[34])\d)",
+        ),
         frozenset({"no_accelerator", "no_gpu_driver_for_triton", "unknown"}),
     ),
     (
@@ -103,8 +113,29 @@ EXPLANATIONS: tuple[tuple[Signature, frozenset[str]], ...] = (
         frozenset({"jit_build_failed", "unknown"}),
     ),
     (
-        _s("jit_build_failed", r"^ptxas fatal|: fatal error: \S+: No such file or directory"),
+        _s("jit_build_failed", r"^(?:nvcc|ptxas) +(?:fatal|error) *:|: fatal error: \S+: No such file or directory"),
         frozenset({"jit_build_failed", "unknown"}),
+    ),
+    # NCCL keeps the reason to itself, but for this line, where NCCL_DEBUG asks for it
+    (
+        _s("cuda_oom", r"NCCL WARN .*Cuda failure (?:\d+ )?'out of memory'"),
+        frozenset({"nccl_error"}),
+    ),
+    (
+        _s(
+            "nccl_error",
+            r"NCCL WARN .*(?:SocketPollConnect: |socketPollConnect: |socketStartConnect: ).*(?:returned|failed)|"
+            r"NCCL WARN .*Call to ibv_(?:reg_mr|create_qp|create_cq|modify_qp)\w* failed|"
+            r"NCCL WARN .*(?:Cuda failure|Duplicate GPU detected|no socket interface found)",
+        ),
+        frozenset({"nccl_error"}),
+    ),
+    # what the driver saw, where the kernel's log is collected into the same
+    (_s("cuda_error", r"NVRM: Xid \("), frozenset({"cuda_error"})),
+    # what the kernel asserted, which the exception keeps to itself
+    (
+        _s("cuda_error", r"thread: \[\d+,\d+,\d+\] Assertion `.*` failed"),
+        frozenset({"cuda_error"}),
     ),
     (
         _s("dev_shm_full", r"(?:Error while creating shared memory segment|failed to extend) /dev/shm/"),

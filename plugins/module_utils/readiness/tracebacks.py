@@ -18,7 +18,7 @@ from .lines import Piece
 OPENS = "Traceback (most recent call last):"
 _OWNER = re.compile(r"(?P<who>\w+) hit an exception: |(?P<warmup>Initialization failed\. warmup error: )")
 _EXCEPTION = re.compile(r"(?P<name>[A-Za-z_][\w.]*)(?::(?:\s|$)|$)")
-_NOT_EXCEPTION = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "Killed", "Warning", "nohup"})
+_NOT_EXCEPTION = frozenset({"Killed", "Warning"})
 _CHAINED = re.compile(
     r"The above exception was the direct cause of|During handling of the above exception, another exception"
 )
@@ -67,6 +67,12 @@ class Raised:
         return bool(self.frames) and bool(_OUTERMOST.search(self.frames[0]))
 
 
+def _is_class(name: str) -> bool:
+    """Whether it may be an exception's name: a compiler's (``ninja:``) and a level's (``FAILED:``) are none."""
+    last = name.rpartition(".")[2]
+    return name not in _NOT_EXCEPTION and not last.isupper() and (last[:1].isupper() or last != name)
+
+
 class Tracebacks:
     """Collects exceptions from pieces, in order."""
 
@@ -74,7 +80,9 @@ class Tracebacks:
         self.raised: list[Raised] = []
         self._open: list[Raised] = []
         self._last: Raised | None = None
-        self._chain: Raised | None = None
+        # those that may go on, and those that do
+        self._ended: list[Raised] = []
+        self._chains: list[Raised] = []
         self._before = ""
         self._told = False
 
@@ -92,10 +100,13 @@ class Tracebacks:
         if piece.record or is_bar or (piece.rank and message.startswith("[")):
             if piece.record:
                 self._last = None
+                self._ended.clear()
                 self._before, self._told = message, not _SERVERS.match(message)
             return False
         if _CHAINED.search(message):
-            self._chain = self._last or self._chain
+            if self._ended:
+                self._chains.append(self._ended.pop())
+            self._last = None
             return True
         if self._open:
             return self._inside(piece)
@@ -104,8 +115,8 @@ class Tracebacks:
     def _begin(self, piece: Piece, phase: str) -> None:
         header, dummy, dummy2 = piece.message.partition(OPENS)
         owner = _OWNER.search(header)
-        previous, self._chain = self._chain, None
-        if previous is not None and not owner:
+        if self._chains and not owner:  # of several ranks, each goes on in its turn
+            previous = self._chains.pop(0)
             raised = Raised(previous.header, previous.rank, previous.fatal, previous.phase, piece, after=previous)
             raised.harmless, raised.caught = previous.harmless, previous.caught
         else:
@@ -116,7 +127,6 @@ class Tracebacks:
             told = bool(header.strip()) and not _SERVERS.match(header) if piece.record else self._told
             raised.caught = told and not owner
         self._open.append(raised)
-        self._last = None
 
     def _inside(self, piece: Piece) -> bool:
         message = piece.message
@@ -126,13 +136,15 @@ class Tracebacks:
                     raised.frames.append(message)
             return True
         match = _EXCEPTION.match(message)
-        if not match or match["name"] in _NOT_EXCEPTION:
-            return False
+        if not match or not _is_class(match["name"]):
+            # of several processes that write at once, the one whose exception has come goes on with its message
+            return self._continues(piece)
         raised = self._whose(message)
         self._open.remove(raised)
         raised.lines.append(piece)
         self._keep(raised)
         self._last = raised
+        self._ended = [*self._ended[-8:], raised]
         return True
 
     def _whose(self, message: str) -> Raised:
@@ -146,6 +158,7 @@ class Tracebacks:
     def _continues(self, piece: Piece) -> bool:
         if _OTHERS.match(piece.message):
             self._last = None
+            self._ended.clear()
         if self._last is None:
             if piece.message:
                 self._before, self._told = piece.message, False

@@ -113,13 +113,15 @@ def _stopped(story: Story, seen: Observation, dead: bool) -> State | None:
     if not dead:
         return None
     end = re.sub(r"^dead:", "", seen.unit)
-    asked = story.stop is not None or seen.stop_asked or end in ("exit=0", "signal=TERM", "signal=INT")
+    # of an earlier start, where another one has died before it said a word
+    stop = story.stop if story.stop is not None and story.stop.number > causes.latest_start(story) else None
+    asked = stop is not None or seen.stop_asked or end in ("exit=0", "signal=TERM", "signal=INT")
     if not asked or _zombie_like(story):
         return None
     cause = causes.find(story, seen.oom_kills) if causes.decisive(story) else None
-    if cause is not None and (story.stop is None or cause.piece.number < story.stop.number):
+    if cause is not None and (stop is None or cause.piece.number < stop.number):
         return None
-    line = story.stop or story.last
+    line = stop or story.last
     return _state(story, STOPPED, "stopped_by_request", story.phase, line)
 
 
@@ -332,7 +334,7 @@ def _state(
         hint,
         tuple(_findings(story) if findings is None else findings),
         excerpt,
-        story.ready is not None and verdict != READY,
+        story.ready is not None and verdict != READY and story.ready.number > causes.latest_start(story),
         _matrix(story),
         _bar(story),
     )

@@ -48,3 +48,11 @@ def test_the_hint_names_the_value_that_the_release_has_worked_out() -> None:
 
 def test_the_hint_names_the_backend_that_the_draft_inherited() -> None:
     assert "trtllm_mla" in found(speculation.the_draft_inherits_an_mla_backend()).hint
+
+
+def test_a_start_that_dies_at_import_was_not_ready_though_an_earlier_one_was() -> None:
+    assert found(noise.a_start_that_dies_at_import_after_a_clean_stop()).was_ready is False
+
+
+def test_the_hint_says_that_there_are_fewer_cards_than_ranks() -> None:
+    assert "fewer GPUs than it starts ranks" in found(kernels.more_ranks_than_cards()).hint

@@ -116,3 +116,49 @@ def deep_gemm_compiles() -> Wanted:
     return Wanted(
         log, line, "jit_precompile_deepgemm", "still_starting", unit="active", after=900, phase="graph_capture"
     )
+
+
+def _of_two_ranks(order: str) -> tuple[Log, int]:
+    """Two tracebacks of one build, a line of either rank at a time; returns the number of the first compiler's line."""
+    log = Log("0.5.11", tp=2).arguments().dist().weights().pool().capture(upto=0, ends=False).put("\n")
+    told = [
+        "Traceback (most recent call last):",
+        *frames(NINJA, base=()),
+        "subprocess.CalledProcessError: Command '['ninja', '-v', '-C', '/x']' returned non-zero exit status 1.",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "Traceback (most recent call last):",
+        *frames(JIT, NINJA),
+        "RuntimeError: Ninja build failed. Ninja output:",
+        "ninja: Entering directory `/x'",
+        "FAILED: [code=127] a.cuda.o",
+        "/bin/sh: 1: :/usr/local/cuda-12.8/bin/nvcc: not found",
+        "ninja: build stopped: subcommand failed.",
+        "",
+    ]
+    left = {rank: list(told) for rank in "01"}
+    first = 0
+    for rank in (order * len(told))[: 2 * len(told)]:
+        rank = rank if left[rank] else "10"[int(rank)]
+        line = left[rank].pop(0)
+        if len(left[rank]) == len(told) - 1:
+            log.say(f"Scheduler hit an exception: {line}", f"TP{rank}")
+            continue
+        if not first and "not found" in line:
+            first = log.lines
+        log.raw(line)
+    return log.sigquit(), first
+
+
+@variant
+def two_ranks_tell_of_a_build_line_by_line() -> Wanted:
+    log, line = _of_two_ranks("01")
+    return Wanted(log, line, "flashinfer_jit_no_nvcc", rank="TP0", phase="graph_capture")
+
+
+@variant
+def two_ranks_tell_of_a_build_and_one_is_ahead() -> Wanted:
+    """What one says of its build stands below what the other has said."""
+    log, line = _of_two_ranks("1110100")
+    return Wanted(log, line, "flashinfer_jit_no_nvcc", rank="TP1", phase="graph_capture")

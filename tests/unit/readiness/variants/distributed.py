@@ -223,3 +223,70 @@ def only_those_tell_that_have_loaded() -> Wanted:
         rank="TP0",
     )
     return Wanted(log.sigquit(), line, "dist_timeout", rank="TP0", phase="weights")
+
+
+@variant
+def nccl_keeps_the_reason_to_itself() -> Wanted:
+    """Where NCCL_DEBUG asks for it, a line of its own names what the exception does not; another one is harmless."""
+    log = Log("0.5.17", tp=4).arguments().all("Init torch distributed begin.")
+    log.raw(f"[{log.now}] n1:2431481:2432841 [0] transport/net_ib.cc:421 NCCL WARN NET/IB : No device found.")
+    line = log.lines
+    log.raw(
+        f"[{log.now}] n1:2431484:2431484 [3] os/linux.cc:200 NCCL WARN ncclOsSocketPollConnect: connect to "
+        "10.99.91.49<36141> returned Connection refused, exceeded error retry count after 35 attempts"
+    )
+    log.hit("RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)", rank="TP3")
+    return Wanted(log.sigquit(), line, "nccl_error", rank="TP3", phase="dist_init")
+
+
+@variant
+def nccl_does_not_say_that_a_card_is_full() -> Wanted:
+    log = Log("0.5.13", tp=2).arguments().all("Init torch distributed begin.")
+    line = log.lines
+    log.raw("gpu07:412:980 [1] include/alloc.h:228 NCCL WARN Cuda failure 2 'out of memory'")
+    log.hit("RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)", rank="TP1")
+    return Wanted(log.sigquit(), line, "cuda_oom", rank="TP1", phase="dist_init")
+
+
+@variant
+def the_rank_that_keeps_the_store_died() -> Wanted:
+    """The others notice first."""
+    log = Log("0.5.21", tp=2).arguments().dist().weights().pool()
+    log.hit(
+        "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote "
+        "server shutdown or crash?",
+        rank="TP1",
+    )
+    line = log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB.", rank="TP0")
+    return Wanted(log.sigquit(), line, "cuda_oom", rank="TP0", phase="kv_pool")
+
+
+@variant
+def nccl_finds_no_interface() -> Wanted:
+    log = Log("0.5.15", tp=2).arguments().all("Init torch distributed begin.")
+    line = log.lines
+    log.raw("gpu03:5311:5466 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found")
+    log.hit("RuntimeError: NCCL error: internal error - please report this issue to the NCCL developers", rank="TP0")
+    return Wanted(log.sigquit(), line, "nccl_error", rank="TP0", phase="dist_init")
+
+
+@variant
+def gloo_finds_no_interface() -> Wanted:
+    log = Log("0.5.14", tp=2).arguments().all("Init torch distributed begin.")
+    line = log.hit(
+        "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] rp != nullptr. "
+        "Unable to find address for: eth9",
+        rank="TP1",
+    )
+    return Wanted(log.sigquit(), line, "nccl_error", rank="TP1", phase="dist_init")
+
+
+@variant
+def gloo_does_not_reach_all_ranks() -> Wanted:
+    log = Log("0.5.10", tp=2).arguments().all("Init torch distributed begin.").later(1800)
+    line = log.hit(
+        "RuntimeError: Gloo connectFullMesh failed with [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:144] no "
+        "error",
+        rank="TP1",
+    )
+    return Wanted(log.sigquit(), line, "dist_timeout", rank="TP1", phase="dist_init")

@@ -143,3 +143,65 @@ def another_key_error_is_not_that() -> Wanted:
     log = Log("0.5.13").arguments().dist()
     line = log.hit("KeyError: 12", ("sglang/srt/layers/moe/topk.py", 88, "select", "table[top_k]"))
     return Wanted(log.sigquit(), line, "unknown")
+
+
+@variant
+def what_the_kernel_asserted() -> Wanted:
+    """The exception says only that it did."""
+    log = Log("0.5.17", tp=2).ready().batch()
+    line = log.lines
+    log.raw(
+        "/pytorch/aten/src/ATen/native/cuda/ScatterGatherKernel.cu:164: operator(): block: [0,0,0], thread: [1,0,0] "
+        'Assertion `idx_dim >= 0 && idx_dim < index_size && "index out of bounds"` failed.'
+    )
+    log.hit("torch.AcceleratorError: CUDA error: device-side assert triggered", rank="TP1")
+    return Wanted(log.sigquit(), line, "cuda_error", rank="TP1", phase="serving")
+
+
+@variant
+def more_ranks_than_cards() -> Wanted:
+    log = Log("0.5.12", tp=4).arguments().say("Init torch distributed begin.", "TP0")
+    line = log.hit(
+        "torch.AcceleratorError: CUDA error: invalid device ordinal\n"
+        "GPU device may be out of range, do you have enough GPUs?",
+        rank="TP2",
+    )
+    return Wanted(log.sigquit(), line, "no_accelerator", rank="TP2")
+
+
+@variant
+def what_the_driver_saw() -> Wanted:
+    """A collector has put the kernel's log into the same."""
+    log = Log("0.5.18", tp=2).arguments().dist().weights().pool()
+    line = log.lines
+    log.raw(
+        "Nov 20 10:01:02 gpu07 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=4107, name=sglang::schedul, GPU has fallen "
+        "off the bus."
+    )
+    log.hit("torch.AcceleratorError: CUDA error: unspecified launch failure", rank="TP1")
+    return Wanted(log.sigquit(), line, "cuda_error", rank="TP1", phase="kv_pool")
+
+
+@variant
+def only_a_warning_says_what_the_driver_lacks() -> Wanted:
+    log = Log("0.5.14")
+    line = log.lines
+    log.raw(
+        "/x/torch/cuda/__init__.py:182: UserWarning: CUDA initialization: CUDA unknown error - this may be due to an "
+        "incorrectly set up environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start."
+    )
+    log.bare("RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA) is available.")
+    return Wanted(log, line, "cuda_not_initialized", unit="dead:exit=1")
+
+
+@variant
+def a_driver_that_is_only_compatible_elsewhere() -> Wanted:
+    log = Log("0.5.16")
+    line = log.lines
+    log.raw(
+        "/x/torch/cuda/__init__.py:182: UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). "
+        "Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? "
+        "Error 804: forward compatibility was attempted on non supported HW"
+    )
+    log.bare("RuntimeError: No accelerator (CUDA, XPU, HPU, NPU, MUSA) is available.")
+    return Wanted(log, line, "driver_too_old", unit="dead:exit=1")

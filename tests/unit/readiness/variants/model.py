@@ -270,3 +270,31 @@ def a_package_is_missing_in_every_process() -> Wanted:
     log.bare("ModuleNotFoundError: No module named 'xgrammar'", base=base)
     log.bare("RuntimeError: Rank 0 scheduler died during initialization (exit code: 1).")
     return Wanted(log, line, "python_module_missing", unit="dead:exit=1")
+
+
+@variant
+def a_gated_model_and_all_that_the_hub_said() -> Wanted:
+    """Of a chain that begins with a status of HTTP, what sums it up."""
+    log = Log("0.5.9")
+    chained = ("", "The above exception was the direct cause of the following exception:", "")
+    log.bare("requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/a/b/x.json")
+    log.raw(*chained)
+    log.bare("huggingface_hub.errors.GatedRepoError: 401 Client Error.\n\nCannot access gated repo for url https://x.")
+    log.raw(*chained)
+    line = log.bare("OSError: You are trying to access a gated repo.\nMake sure to have access to it.")
+    return Wanted(log, line, "model_hub_denied", unit="dead:exit=1")
+
+
+@variant
+def a_configuration_that_is_not_there() -> Wanted:
+    """The hub's complaint about the form of a name comes first, and misleads."""
+    log = Log("0.5.12")
+    log.bare(
+        "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name': '/srv/models/kimi-k25'."
+    )
+    log.raw("", "During handling of the above exception, another exception occurred:", "")
+    line = log.bare(
+        "OSError: Can't load the configuration of '/srv/models/kimi-k25'. If you were trying to load it from "
+        "'https://huggingface.co/models', make sure you don't have a local directory with the same name."
+    )
+    return Wanted(log, line, "model_path_missing", unit="dead:exit=1")

@@ -176,6 +176,20 @@ def a_start_that_dies_at_import_after_one_that_failed() -> Wanted:
 
 
 @variant
+def a_start_that_dies_at_import_after_a_clean_stop() -> Wanted:
+    """Whoever asked for the stop of the earlier one has not asked for this end."""
+    log = Log("0.5.15").ready().batch().later(600)
+    log.say("SIGTERM received. signum=None frame=None. Draining requests and shutting down...")
+    log.say("kill_process_tree called: parent_pid=1, include_parent=True, pid=1")
+    imports = (
+        ("sglang/launch_server.py", 78, "<module>", "run_server(server_args)"),
+        ("sglang/launch_server.py", 26, "run_server", "from sglang.srt.entrypoints.http_server import launch_server"),
+    )
+    line = log.bare("ModuleNotFoundError: No module named 'xgrammar'", base=imports)
+    return Wanted(log, line, "python_module_missing", unit="dead:exit=1", phase="import")
+
+
+@variant
 def a_start_with_a_wrong_option_after_one_that_failed() -> Wanted:
     log = Log("0.5.9").arguments().dist()
     log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB.")

@@ -125,7 +125,7 @@ def a_model_type_that_transformers_does_not_know() -> Wanted:
         "ValueError: The checkpoint you are trying to load has model type `future` but Transformers does not recognize "
         "this architecture. This could be because of an issue with the checkpoint, or because your version is old."
     )
-    return Wanted(log, line, "model_config_broken", unit="dead:exit=1")
+    return Wanted(log, line, "architecture_unknown", unit="dead:exit=1")
 
 
 @variant
@@ -233,3 +233,13 @@ def something_new() -> Wanted:
     line = log.hit("quokka.FluxError: the flux is inverted", rank="TP1")
     log.hit("quokka.FluxError: the flux is inverted", rank="TP0")
     return Wanted(log.sigquit(), line, "unknown", rank="TP1", phase="kv_pool")
+
+
+@variant
+def the_port_of_several_workers_is_taken() -> Wanted:
+    """No word of uvicorn's: the socket is bound before it is handed to them."""
+    log = Log("0.5.23").arguments(tokenizer_worker_num=4).loaded()
+    line = log.lines
+    log.say("[Errno 98] Address already in use")
+    log.say("kill_process_tree called: parent_pid=4100, include_parent=False, pid=4100")
+    return Wanted(log, line, "http_port_in_use", unit="dead:exit=1")

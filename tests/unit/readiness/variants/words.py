@@ -35,6 +35,8 @@ _TARGET_WEIGHTS = (
     _at("sglang/srt/layers/linear.py", "weight_loader"),
 )
 _HUB = (_at("huggingface_hub/file_download.py", "get_hf_file_metadata"),)
+_RENDEZVOUS = (_at("torch/distributed/rendezvous.py", "_create_c10d_store"),)
+_JIT = (_at("tvm_ffi/cpp/extension.py", "build_ninja"),)
 _NCCL = (
     "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, "
     "unhandled {} error (run with NCCL_DEBUG=INFO for details), NCCL version 2.27.7\n{}\nLast error:\n{}"
@@ -300,7 +302,217 @@ WORDS = {
         "ValueError: DFLASH speculative decoding requires setting --speculative-draft-model-path.",
         main=True,
     ),
+    "a_draft_of_another_vocabulary": Words(
+        "0.5.23",
+        "spec_options_conflict",
+        "ValueError: --speculative-use-rejection-sampling requires the draft and target to share one vocab, but the "
+        "draft vocab (32000) != target vocab (163840).",
+        (*DRAFT_FRAMES, _at("sglang/srt/speculative/eagle_worker_v2.py", "alloc_memory_pool")),
+        draft=True,
+    ),
+    "speculation_that_excludes_another_option": Words(
+        "0.5.15",
+        "spec_options_conflict",
+        "ValueError: --speculative-use-rejection-sampling is incompatible with --enable-deterministic-inference; the "
+        "sampling kernel draws coins from the global RNG and is not batch-invariant.",
+        (_at("sglang/srt/arg_groups/speculative_hook.py", "_handle_eagle_family"),),
+        main=True,
+    ),
+    "an_option_that_excludes_speculation": Words(
+        "0.5.15",
+        "spec_options_conflict",
+        "AssertionError: --enable-unified-memory is not yet compatible with speculative decoding.",
+        (_at("sglang/srt/server_args.py", "_handle_unified_memory_pool"),),
+        main=True,
+    ),
+    # the card and its host
+    "pinned_memory_that_the_host_refuses": Words(
+        "0.5.20",
+        "host_memory_exhausted",
+        "RuntimeError: cudaHostRegister failed (rc=2, out of memory) at offset=0 size=4294967296 (total=85899345920, "
+        "chunk_limit=4294967296); host buffer is not pinned and device transfers may silently return stale data.",
+        (_at("sglang/srt/mem_cache/pool_host/common.py", "_cuda_host_register"),),
+    ),
+    "a_folder_that_the_unit_may_only_read": Words(
+        "0.5.21",
+        "permission_denied",
+        "OSError: [Errno 30] Read-only file system: '/opt/sglang/.triton'",
+        (_at("triton/runtime/cache.py", "__init__"),),
+    ),
+    "a_mount_that_is_gone": Words(
+        "0.5.16",
+        "storage_failed",
+        "OSError: [Errno 107] Transport endpoint is not connected: '/mnt/s3/models/m/model-00003-of-00004.safetensors'",
+        _TARGET_WEIGHTS,
+    ),
+    "a_file_server_that_fails": Words(
+        "0.5.19",
+        "storage_failed",
+        "OSError: [Errno 121] Remote I/O error: '/mnt/lustre/models/m/model-00003-of-00004.safetensors'",
+        _TARGET_WEIGHTS,
+    ),
+    "a_quota_that_is_used_up": Words(
+        "0.5.18", "disk_full", "OSError: [Errno 122] Disk quota exceeded: '/home/sglang/.cache/flashinfer/0.6.12'"
+    ),
+    "a_tokenizer_that_the_unit_may_not_read": Words(
+        "0.5.13",
+        "permission_denied",
+        "Exception: Permission denied (os error 13)",
+        (_at("transformers/tokenization_utils_fast.py", "__init__"),),
+    ),
+    "no_thread_more": Words(
+        "0.5.14", "host_memory_exhausted", "RuntimeError: can't start new thread", (_at("threading.py", "start"),)
+    ),
+    "no_process_more": Words(
+        "0.5.16",
+        "host_memory_exhausted",
+        "BlockingIOError: [Errno 11] Resource temporarily unavailable",
+        (_at("subprocess.py", "_execute_child"),),
+    ),
+    "a_card_that_another_process_has_for_itself": Words(
+        "0.5.12",
+        "cuda_error",
+        "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    ),
+    "a_driver_that_does_not_come_up": Words(
+        "0.5.10",
+        "cuda_not_initialized",
+        "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env "
+        "variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.",
+    ),
+    "cards_that_do_not_reach_each_other": Words(
+        "0.5.10",
+        "cuda_error",
+        "RuntimeError: CUDART error: peer access is not supported between these two devices",
+        (_at("sglang/srt/distributed/device_communicators/cuda_wrapper.py", "CUDART_CHECK"),),
+    ),
+    "a_cudnn_that_torch_does_not_go_with": Words(
+        "0.5.9",
+        "package_versions_conflict",
+        "RuntimeError: \x1b[91m\x1b[1mCRITICAL WARNING: PyTorch 2.9.1 & CuDNN Compatibility Issue Detected\n"
+        "Current Environment: PyTorch 2.9.1+cu130 | CuDNN 9.10",
+        (_at("sglang/srt/server_args.py", "check_torch_2_9_1_cudnn_compatibility"),),
+        cause="CuDNN Compatibility",
+        main=True,
+    ),
+    # kernels that are built, in the words of tvm_ffi and DeepGEMM
+    "a_build_that_says_no_more_than_its_status": Words(
+        "0.5.22", "jit_build_failed", "RuntimeError: ninja exited with status 127", _JIT
+    ),
+    "no_compiler_for_the_host_s_part": Words(
+        "0.5.19",
+        "jit_build_failed",
+        "RuntimeError: ninja exited with status 127\nstdout:\n[1/3] c++ -MMD -c main.cpp -o main.o\n"
+        "FAILED: [code=127] main.o\n/bin/sh: 1: c++: not found\nninja: build stopped: subcommand failed.",
+        _JIT,
+        cause="/bin/sh",
+    ),
+    "a_library_that_the_linker_does_not_find": Words(
+        "0.5.15",
+        "jit_build_failed",
+        "RuntimeError: Ninja build failed. Ninja output:\nFAILED: [code=1] sampling.so\n"
+        "/usr/bin/ld: cannot find -lcudart: No such file or directory\ncollect2: error: ld returned 1 exit status\n"
+        "ninja: build stopped: subcommand failed.",
+        (_at("flashinfer/jit/cpp_ext.py", "run_ninja"),),
+        cause="/usr/bin/ld",
+    ),
+    "a_toolkit_that_does_not_know_the_card": Words(
+        "0.5.20",
+        "jit_build_failed",
+        "RuntimeError: Ninja build failed. Ninja output:\nFAILED: a.cuda.o\n"
+        "nvcc fatal   : Unsupported gpu architecture 'compute_120a'\nninja: build stopped: subcommand failed.",
+        (_at("flashinfer/jit/cpp_ext.py", "run_ninja"),),
+        cause="nvcc fatal",
+    ),
+    "deep_gemm_s_compiler_fails": Words(
+        "0.5.13",
+        "jit_build_failed",
+        'RuntimeError: Assertion error (csrc/jit/../jit/compiler.hpp:198): false and "NVCC compilation failed"',
+    ),
+    # options, and what they do not go with
+    "two_options_that_exclude_each_other": Words(
+        "0.5.12",
+        "options_conflict",
+        "ValueError: The arguments enable-hierarchical-cache and disable-radix-cache are mutually exclusive and cannot "
+        "be used at the same time. Please use only one of them.",
+        (_at("sglang/srt/server_args.py", "_handle_cache_compatibility"),),
+        main=True,
+    ),
+    "an_option_for_more_than_one_rank": Words(
+        "0.5.23",
+        "options_conflict",
+        "ValueError: --enable-layernorm-sp requires tp_size > 1: there is no sequence to shard across a single TP "
+        "rank.",
+        (_at("sglang/srt/arg_groups/layernorm_sp_hook.py", "validate_layernorm_sp"),),
+        main=True,
+    ),
+    "a_backend_for_other_cards": Words(
+        "0.5.9",
+        "attention_backend_unfit",
+        "ValueError: TRTLLM MLA backend is only supported on Blackwell GPUs (SM100/SM12x). Please use a different "
+        "backend.",
+        (_at("sglang/srt/server_args.py", "_handle_attention_backend_compatibility"),),
+        main=True,
+    ),
+    "a_backend_that_the_model_does_not_work_with": Words(
+        "0.5.10",
+        "attention_backend_unfit",
+        "AssertionError: GptOssForCausalLM requires one of ['triton', 'fa3', 'fa4'] attention backend, but got the "
+        "following backends\n- Prefill: flashinfer\n- Decode: flashinfer",
+        (_at("sglang/srt/server_args.py", "_handle_model_specific_adjustments"),),
+        cause="GptOss",
+        main=True,
+    ),
+    "blocks_that_the_ranks_cannot_share": Words(
+        "0.5.11",
+        "parallel_size_unfit",
+        "ValueError: Weight output_partition_size = 72 is not divisible by weight quantization block_n = 128.",
+        (_at("sglang/srt/layers/quantization/fp8_utils.py", "validate_fp8_block_shape"),),
+    ),
+    "columns_too_narrow_for_marlin": Words(
+        "0.5.9",
+        "parallel_size_unfit",
+        "ValueError: Weight output_size_per_partition = 48 is not divisible by  min_thread_n = 64. Consider reducing "
+        "tensor_parallel_size or running with --quantization gptq.",
+        (_at("sglang/srt/layers/quantization/marlin_utils.py", "verify_marlin_supports_shape"),),
+    ),
+    "a_quantization_for_other_cards": Words(
+        "0.5.10",
+        "quantization_unfit",
+        "RuntimeError: MXFP8 dense linear requires Blackwell GPUs (SM100+).",
+        (_at("sglang/srt/layers/quantization/fp8_utils.py", "triton_mxfp8_blockscaled_linear"),),
+    ),
+    "a_tensor_for_which_there_is_no_parameter": Words(
+        "0.5.14",
+        "weights_shape_mismatch",
+        "KeyError: 'model.layers.3.mlp.experts.w2_input_scale'",
+        (_at("sglang/srt/models/qwen3_moe.py", "load_weights"),),
+    ),
+    "a_model_that_brings_its_code": Words(
+        "0.5.16",
+        "trust_remote_code_needed",
+        "ValueError: The repository /srv/models/kimi contains custom code which must be executed to correctly load the "
+        "model. You can inspect the repository content at /srv/models/kimi .\n"
+        "Please pass the argument `trust_remote_code=True` to allow custom code to be run.",
+        (_at("transformers/dynamic_module_utils.py", "resolve_trust_remote_code"),),
+        cause="contains custom code",
+        main=True,
+    ),
     # the command line, ports, other hosts
+    "the_first_host_is_not_reached": Words(
+        "0.5.9",
+        "dist_timeout",
+        "torch.distributed.DistNetworkError: The client socket has timed out after 600000ms while trying to connect to "
+        "(10.1.0.4, 20000).",
+        _RENDEZVOUS,
+    ),
+    "a_key_that_no_rank_wrote": Words(
+        "0.5.19",
+        "dist_timeout",
+        "torch.distributed.DistBackendError: [2] is setting up NCCL communicator and retrieving ncclUniqueId from [0] "
+        "via c10d key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: "
+        "/default_pg/0//cuda//0",
+    ),
     "a_host_that_never_came": Words(
         "0.5.18",
         "dist_timeout",
