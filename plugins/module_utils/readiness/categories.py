@@ -40,7 +40,10 @@ CATEGORIES: dict[str, Category] = {
         "Wait. If it comes at every start, the kernel cache does not survive: keep the service's home on a local disk.",
     ),
     "jit_compile": Category(
-        PROGRESS, "Kernels are being compiled (`Loading JIT ops`, a bar at 0 % with nvcc running).", "Wait."
+        PROGRESS,
+        "Kernels are being compiled or tuned (`Loading JIT ops`, `Running FlashInfer autotune`, `Building extension "
+        "module`).",
+        "Wait.",
     ),
     "warming_up": Category(PROGRESS, "Uvicorn listens; the warm-up request has not come back.", "Wait."),
     # -- memory -------------------------------------------------------------------------------------------------

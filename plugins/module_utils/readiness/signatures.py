@@ -138,8 +138,15 @@ NO_COMPLAINT = re.compile(
     r"(?i:sigquit)|Fail to set RLIMIT|UserWarning|HTTP/1|Skipping import of cpp"
 )
 BATCH = re.compile(r"(?:Prefill|Decode) batch")
-JIT = re.compile(r"Loading JIT ops: (?P<what>\S+)|Entering DeepGEMM JIT Pre-Compile|Try DeepGEMM JIT Compiling")
-JIT_DONE = re.compile(r"Finished loading JIT ops: ")
+JIT = re.compile(
+    r"Loading JIT ops: (?P<what>\S+)|Entering DeepGEMM JIT Pre-Compile|Try DeepGEMM JIT Compiling|"
+    r"Running FlashInfer autotune|Building extension module "
+)
+JIT_DONE = re.compile(r"Finished loading JIT ops: |FlashInfer autotune completed|Loading extension module ")
+# The server says that its own first request was refused, and comes up all the same (words up to 0.5.12, and since).
+REFUSED = re.compile(r"Prefill disaggregation mode warm Up Failed|Disaggregation warmup failed \(")
+# What is tried again has been survived.
+RETRIED = re.compile(r"retry\(\) failed once \(")
 REGISTERED_NONE = re.compile(r"Registering 0 cuda graph addresses")
 MODULE_IGNORED = re.compile(r"Ignore import error when loading (?P<module>[\w.]+): (?P<why>.*)")
 # No exception: the server comes up, with an implementation that is slower and knows nothing of EAGLE-3.
@@ -170,6 +177,9 @@ OTHER_SOURCES = (
     "cuda graph addresses",
     "Entering DeepGEMM JIT Pre-Compile session",
     "Try DeepGEMM JIT Compiling for",
+    "Running FlashInfer autotune",
+    "FlashInfer autotune completed.",
+    "retry() failed once (",
     "Prefill batch",
     "Decode batch",
 )

@@ -203,7 +203,7 @@ def _stalled(story: Story, seen: Observation) -> State | None:
     if silent is None or silent < _patience(story, seen, phase):
         return None
     category = "stalled"
-    if story.jit is not None:
+    if story.jit is not None and "Loading JIT ops" in story.jit.message:
         category, line = "flashinfer_jit_lock", story.jit
     elif phase == ms.DIST_INIT:
         category = "dist_init_hang"

@@ -1,0 +1,184 @@
+"""Starts that are well, under way or being stopped, however their logs look; and hangs and ends that look alike."""
+
+from __future__ import annotations
+
+from writing import Log, frames
+
+from . import Wanted, variant
+
+_READ_TIMEOUT = (
+    "(ReadTimeoutError(\"HTTPSConnectionPool(host='huggingface.co', port=443): Read timed out. (read timeout=10)\"), "
+    "'(Request ID: 0bbebbcf)')"
+)
+_CUDA_ERROR = (
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+    "incorrect.",
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+)
+_TAKEN = "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 30000): address already in use"
+_STOP = "SIGTERM received. signum=None frame=None. Draining requests and shutting down..."
+
+
+def _ready(log: Log) -> Wanted:
+    """Whatever comes later, it serves since it said so."""
+    line = log.text[: log.text.rindex("The server is fired up")].count("\n") + 1
+    return Wanted(log, line, "none", "ready", unit="active", phase="serving")
+
+
+def _failed_before(release: str) -> Log:
+    """A log that is appended to, with a start that failed, a minute ago."""
+    log = Log(release, tp=2).arguments().dist().weights(upto=1, ends=False).put("\n")
+    log.hit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 896.00 MiB.", rank="TP1")
+    return log.sigquit().later(60)
+
+
+def _retried(log: Log) -> Log:
+    """``traceback.print_exc`` and a warning."""
+    through = ("sglang/srt/utils/common.py", 3148, "retry", "return fn()")
+    log.raw("Traceback (most recent call last):", *frames(through, base=()))
+    log.raw("requests.exceptions.ReadTimeout: " + _READ_TIMEOUT)
+    return log.say(
+        f"retry() failed once (0th try, maximum 2 retries). Will delay 1.84s and retry. Error: {_READ_TIMEOUT}"
+    ).later(2)
+
+
+# -- ready -----------------------------------------------------------------------------------------------------------
+@variant
+def every_rank_fails_to_see_nvlink() -> Wanted:
+    log = Log("0.5.19", tp=4).arguments().dist()
+    for rank in log.ranks:
+        log.say("NVLink detection failed. This is normal if your machine has no NVLink equipped.", rank)
+        log.raw(
+            "Traceback (most recent call last):", *frames(("pynvml.py", 1042, "_nvmlCheckReturn", "raise"), base=())
+        )
+        log.raw("pynvml.NVMLError_NotSupported: Not Supported")
+    return _ready(log.weights().pool().capture().http().fired_up())
+
+
+@variant
+def a_workspace_that_meets_a_cuda_error() -> Wanted:
+    log = Log("0.5.21", tp=2).arguments().dist().weights().pool()
+    for rank in log.ranks:
+        text = "Failed to initialize FlashInfer workspace (backend=trtllm): CUDA error: operation not supported"
+        log.say(text, rank).raw(*_CUDA_ERROR, ". Disabling flashinfer allreduce fusion permanently.")
+    return _ready(log.capture().http().fired_up())
+
+
+@variant
+def choices_of_inductor_that_do_not_fit() -> Wanted:
+    log = Log("0.5.20", tp=2).arguments(enable_torch_compile=True).dist().weights().pool()
+    head = "[rank1]:E1120 10:02:55.590000 255948 torch/_inductor/select_algorithm.py:2630] [16/4] "
+    log.raw(
+        head + "Runtime error during autotuning: ",
+        head + "No valid triton configs. OutOfMemoryError: out of resource: triton_mm Required: 264192 Hardware "
+        "limit:232448 Reducing block sizes or `num_stages` may help.. ",
+        head + "Ignoring this choice.",
+    )
+    return _ready(log.capture().http().fired_up())
+
+
+@variant
+def warnings_that_name_an_illegal_access() -> Wanted:
+    log = Log("0.5.18", tp=2).arguments().dist().weights().pool()
+    log.raw("Workspace is insufficient for problem size. Workspace validation failed:")
+    log.raw(
+        "  - token_num (8192) * hidden_dim (2880) exceeds workspace max_token_num (2048) * hidden_dim (2880). This may "
+        "cause Illegal Memory Access."
+    )
+    return _ready(log.capture().http().fired_up())
+
+
+@variant
+def what_nccl_says_when_it_is_asked_to_say_all() -> Wanted:
+    log = Log("0.5.14", tp=2).arguments()
+    head = "gpu07:4120:4120 [0] NCCL INFO "
+    log.raw(
+        head + "ncclOsDlopen(libnccl-net.so) failed: libnccl-net.so: cannot open shared object file: No such file or "
+        "directory",
+        head + "dlvsym failed on mlx5dv_get_data_direct_sysfs_path - /lib/x86_64-linux-gnu/libmlx5.so: undefined "
+        "symbol: mlx5dv_get_data_direct_sysfs_path, version MLX5_1.25 version MLX5_1.25",
+    )
+    return _ready(log.dist().weights().pool().capture().http().fired_up())
+
+
+@variant
+def a_soft_watchdog_barks() -> Wanted:
+    log = Log("0.5.23", tp=2).ready().later(340)
+    log.say("Scheduler watchdog timeout (self.watchdog_timeout=300.0, self.soft=True)", "TP0").raw("", "")
+    return _ready(log.later(5).batch())
+
+
+@variant
+def a_second_node_without_its_health_port() -> Wanted:
+    log = Log("0.5.23", tp=16).arguments(nnodes=2, node_rank=1)
+    log.local = range(8, 16)
+    log.dist().weights()
+    line = log.lines
+    log.say("Dummy health check server started in background thread at 0.0.0.0:30000")
+    log.say("[Errno 98] error while attempting to bind on address ('0.0.0.0', 30000): address already in use")
+    log.say("Dummy health check server stopped at 0.0.0.0:30000")
+    return Wanted(log, line, "none", "ready", unit="active", phase="serving")
+
+
+@variant
+def a_refused_warmup_that_was_made_up_for() -> Wanted:
+    log = Log("0.5.19", tp=2).arguments(disaggregation_mode="prefill").loaded().http()
+    log.say("Disaggregation warmup failed (mode=prefill), status codes: [500]")
+    log.say("The server is fired up and ready to roll!").later(30)
+    return _ready(log.say('INFO:     127.0.0.1:5150 - "GET /health HTTP/1.1" 200 OK'))
+
+
+# -- under way -------------------------------------------------------------------------------------------------------
+def _host_pool(release: str, words: str, after: float, verdict: str, category: str) -> Wanted:
+    log = Log(release, tp=2).arguments(enable_hierarchical_cache=True).loaded().all(words)
+    return Wanted(log, log.lines - 1, category, verdict, unit="active", phase="kv_pool_host", after=after)
+
+
+@variant
+def host_memory_takes_minutes_to_pin() -> Wanted:
+    words = "Allocating 700.00 GB host memory for hierarchical KV cache."
+    return _host_pool("0.5.9", words, 400, "still_starting", "allocating_kv_cache")
+
+
+@variant
+def host_memory_that_is_never_pinned() -> Wanted:
+    words = "Allocating MHA hierarchical KV host pool: 1560840 tokens, 700.00 GB host memory."
+    return _host_pool("0.5.21", words, 3600, "stalled", "stalled")
+
+
+def _autotune(after: float, verdict: str, category: str) -> Wanted:
+    log = Log("0.5.15", tp=2).arguments().dist().weights().pool()
+    log.all("Running FlashInfer autotune with cache: /var/cache/sglang/autotune.json")
+    return Wanted(log, log.lines - 1, category, verdict, unit="active", phase="kv_pool", after=after)
+
+
+@variant
+def kernels_are_tuned() -> Wanted:
+    return _autotune(300, "still_starting", "jit_compile")
+
+
+@variant
+def kernels_are_tuned_for_ever() -> Wanted:
+    return _autotune(3600, "stalled", "stalled")
+
+
+@variant
+def an_extension_is_built() -> Wanted:
+    log = Log("0.5.23").arguments().dist().weights().raw("Building extension module sgl_hicache...")
+    return Wanted(log, log.lines - 1, "jit_compile", "still_starting", unit="active", after=60)
+
+
+@variant
+def an_extension_has_been_built() -> Wanted:
+    log = Log("0.5.23").arguments().dist().weights()
+    log.raw("Building extension module sgl_hicache...", "Loading extension module sgl_hicache...")
+    return Wanted(log, log.lines - 1, "allocating_kv_cache", "still_starting", unit="active", after=60)
+
+
+@variant
+def deep_gemm_is_no_lock_of_flashinfers() -> Wanted:
+    log = Log("0.5.9", tp=2).arguments().dist().weights().pool().capture(upto=0, ends=False).put("\n")
+    log.say("Entering DeepGEMM JIT Pre-Compile session. It may take a long time (typically 10-20 mins)", "TP0")
+    log.put("\rDeepGEMM warmup:  12%|█▏        | 2010/16384 [00:55<06:33, 36.54it/s]")
+    return Wanted(log, log.lines, "stalled", "stalled", unit="active", phase="graph_capture", after=7200)
