@@ -333,7 +333,7 @@ class Reader:
     """
 
     def __init__(self, began_at: float | None = None) -> None:
-        self.story = Story()
+        self.story = Story(alive_at=began_at)
         self.bytes_seen = 0
         self._began_at = began_at
         self._recorded = 0
@@ -364,7 +364,11 @@ class Reader:
 
     def _starts_anew(self, piece: Piece) -> bool:
         if self._began_at is not None:
-            if piece.stamp is None or piece.stamp < self._began_at:
+            if piece.stamp is None:
+        if self._began_at is not None and piece.stamp is not None and piece.stamp < self._began_at:
+            # an earlier start's, and so is all that stands before it
+            self.story = Story(alive_at=self._began_at)
+            return
                 return False
             self._began_at = None
             return True

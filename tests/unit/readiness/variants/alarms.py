@@ -182,3 +182,27 @@ def deep_gemm_is_no_lock_of_flashinfers() -> Wanted:
     log.say("Entering DeepGEMM JIT Pre-Compile session. It may take a long time (typically 10-20 mins)", "TP0")
     log.put("\rDeepGEMM warmup:  12%|█▏        | 2010/16384 [00:55<06:33, 36.54it/s]")
     return Wanted(log, log.lines, "stalled", "stalled", unit="active", phase="graph_capture", after=7200)
+
+
+# -- an earlier start in the same file ------------------------------------------------------------------------------
+@variant
+def a_new_start_that_has_said_nothing_yet() -> Wanted:
+    log = _failed_before("0.5.12")
+    return Wanted(log, None, "starting", "still_starting", unit="active", phase="import", began=log.now)
+
+
+@variant
+def a_new_start_that_hangs_before_its_first_record() -> Wanted:
+    log = _failed_before("0.5.20")
+    began = log.now
+    log.raw("Skipping import of cpp extensions due to incompatible torch version 2.9.1+cu130")
+    return Wanted(log, log.lines - 1, "stalled", "stalled", unit="active", phase="import", began=began, after=3600)
+
+
+@variant
+def a_new_start_that_dies_before_its_first_record() -> Wanted:
+    log = _failed_before("0.5.14")
+    began = log.now
+    imports = (("sglang/launch_server.py", 7, "<module>", "from sglang.srt.server_args import prepare_server_args"),)
+    line = log.bare("ImportError: /x/common_ops.abi3.so: undefined symbol: _ZN3c104cuda", base=imports)
+    return Wanted(log, line, "kernel_wheel_torch_abi", unit="dead:exit=1", phase="import", began=began)
