@@ -151,8 +151,9 @@ def _accusations(story: Story) -> list[Cause]:
 
 
 def _survived(story: Story, raised: Raised) -> bool:
-    """Known to be harmless; or caught and logged by somebody, and the start went on."""
-    return raised.harmless or (raised.caught and not raised.uncaught and raised.opened.number < story.moved)
+    """Known to be harmless; or caught and logged by somebody, and the start, or the work, went on."""
+    went_on = max(story.moved, story.worked)
+    return raised.harmless or (raised.caught and not raised.uncaught and raised.opened.number < went_on)
 
 
 def _stand_in(story: Story) -> list[Cause]:

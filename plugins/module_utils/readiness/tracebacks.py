@@ -24,7 +24,7 @@ _CHAINED = re.compile(
 )
 # A traceback that SGLang prints and survives.
 _HARMLESS = re.compile(
-    r"freeze_gc failed|Exception in ASGI application|Task exception was never retrieved|^Exception in"
+    r"freeze_gc failed|Exception in ASGI application|Task exception was never retrieved|^Exception (?:ignored )?in"
 )
 # What another process says, or the same one at its very end: no line of an exception's message.
 _OTHERS = re.compile(r"Fatal Python error: |terminate called |Process \w+-\d+:$")
@@ -100,6 +100,12 @@ class Tracebacks:
         if self._open:
             return self._inside(piece)
         return self._continues(piece)
+
+    def forgive(self, rank: str) -> None:
+        """Whoever raised the latest exception goes on: it is tried again."""
+        latest = self.raised[-1] if self.raised else None
+        if latest is not None and latest.rank in ("", rank) and not latest.fatal and not latest.uncaught:
+            latest.harmless = True
 
     def _begin(self, piece: Piece, phase: str) -> None:
         header, dummy, dummy2 = piece.message.partition(OPENS)

@@ -206,3 +206,39 @@ def a_new_start_that_dies_before_its_first_record() -> Wanted:
     imports = (("sglang/launch_server.py", 7, "<module>", "from sglang.srt.server_args import prepare_server_args"),)
     line = log.bare("ImportError: /x/common_ops.abi3.so: undefined symbol: _ZN3c104cuda", base=imports)
     return Wanted(log, line, "kernel_wheel_torch_abi", unit="dead:exit=1", phase="import", began=began)
+
+
+# -- killed, and what was survived long before -----------------------------------------------------------------------
+@variant
+def a_bad_request_long_before_the_end() -> Wanted:
+    log = Log("0.5.17").ready().say("Error in request: 'NoneType' object is not subscriptable")
+    through = ("sglang/srt/entrypoints/openai/serving_base.py", 101, "handle_request", "…")
+    log.raw("Traceback (most recent call last):", *frames(through, base=()))
+    log.raw("TypeError: 'NoneType' object is not subscriptable").later(30).batch()
+    more = {"oom_kills": 1}
+    return Wanted(log, log.lines - 1, "child_sigkill_host_oom", phase="serving", more=more, was_ready=True)
+
+
+@variant
+def an_exception_in_a_finalizer_long_before_the_end() -> Wanted:
+    log = Log("0.5.22").ready().raw("Exception ignored in: <function ShmPointerMMData.__del__ at 0x7f2a3c1d9120>")
+    through = ("sglang/srt/managers/mm_utils.py", 1422, "__del__", "self.shm.unlink()")
+    log.raw("Traceback (most recent call last):", *frames(through, base=()))
+    log.raw("FileNotFoundError: [Errno 2] No such file or directory: '/psm_21467fa0'").later(9).batch()
+    return Wanted(log, log.lines - 1, "child_sigkill", phase="serving", was_ready=True)
+
+
+@variant
+def a_call_that_was_tried_again_long_before_the_end() -> Wanted:
+    log = _retried(Log("0.5.15")).arguments().dist().all("Load weight begin. avail mem=137.90 GB")
+    return Wanted(log, log.lines - 1, "child_sigkill", phase="weights")
+
+
+@variant
+def a_call_that_was_tried_again_in_vain() -> Wanted:
+    log = _retried(Log("0.5.15"))
+    error = "requests.exceptions.ReadTimeout: " + _READ_TIMEOUT
+    hub = ("huggingface_hub/hf_api.py", 2900, "file_exists", "get_hf_file_metadata(url, token=token)")
+    line = log.bare(f"{error}\n\nDuring handling of the above exception, another exception occurred:\n", hub)
+    log.bare("Exception: retry() exceed maximum number of retries.")
+    return Wanted(log, line, "model_hub_unreachable", unit="dead:exit=1")
