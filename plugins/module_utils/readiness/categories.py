@@ -406,7 +406,9 @@ CATEGORIES: dict[str, Category] = {
         "Take the proxy variables out of the unit, or put the bind address into NO_PROXY.",
     ),
     "warmup_failed": Category(
-        CRASH, "`Initialization failed. warmup error`.", "Read the exception below it; the model ran and failed."
+        CRASH,
+        "`Initialization failed. warmup error`, `Disaggregation warmup failed`.",
+        "Read the exception below it, or a scheduler's above it; the model ran and failed.",
     ),
     # -- while serving ------------------------------------------------------------------------------------------
     "forward_hang_watchdog": Category(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import causes
@@ -94,10 +94,13 @@ def judge(story: Story, seen: Observation) -> State:
     stop = _stopped(story, seen, dead)
     if stop is not None:
         return stop
-    if dead or causes.decisive(story) or seen.dead_children:
+    broken = causes.decisive(story) or seen.dead_children
+    if dead or (broken and not _stopping(story, seen)):
         return _failed(story, seen)
     if _zombie_like(story):
         return _zombie(story)
+    if story.ready is not None and story.refused is not None:
+        return _refused(story, story.refused)
     if story.ready is not None:
         return _state(story, READY, "none", ms.SERVING, story.ready)
     return _stalled(story, seen) or _starting(story)
@@ -114,13 +117,21 @@ def _stopped(story: Story, seen: Observation, dead: bool) -> State | None:
         return None
     end = re.sub(r"^dead:", "", seen.unit)
     asked = story.stop is not None or seen.stop_asked or end in ("exit=0", "signal=TERM", "signal=INT")
-    if not asked or _zombie_like(story):
-        return None
-    cause = causes.find(story, seen.oom_kills) if causes.decisive(story) else None
-    if cause is not None and (story.stop is None or cause.piece.number < story.stop.number):
+    if not asked or _zombie_like(story) or _broken_before(story, seen):
         return None
     line = story.stop or story.last
     return _state(story, STOPPED, "stopped_by_request", story.phase, line)
+
+
+def _stopping(story: Story, seen: Observation) -> bool:
+    """A stop is under way: its workers end before it does, and what they break does not count."""
+    return (story.stop is not None or seen.stop_asked) and not _broken_before(story, seen)
+
+
+def _broken_before(story: Story, seen: Observation) -> bool:
+    """Whether it had failed when the stop was asked for."""
+    cause = causes.find(story, seen.oom_kills) if causes.decisive(story) else None
+    return cause is not None and (story.stop is None or cause.piece.number < story.stop.number)
 
 
 def _failed(story: Story, seen: Observation) -> State:
@@ -136,7 +147,9 @@ def _failed(story: Story, seen: Observation) -> State:
     if cause.category == "model_module_import_broken":
         findings.append("the import error of this module is no noise: it serves the model's own architecture")
     excerpt = tuple(piece.text[:400] for piece in cause.block[:20])
-    return _state(story, FAILED, cause.category, cause.phase, cause.piece, cause.rank, hint, findings, excerpt)
+    state = _state(story, FAILED, cause.category, cause.phase, cause.piece, cause.rank, hint, findings, excerpt)
+    # without its port it has never served, whatever it said
+    return replace(state, was_ready=state.was_ready and cause.phase != ms.HTTP_BIND)
 
 
 def _nameless(story: Story, seen: Observation) -> State:
@@ -190,6 +203,12 @@ def _zombie(story: Story) -> State:
     name = "child_sigkill_zombie_service"
     line = story.unhealthy[0] if story.unhealthy else story.forced
     return _state(story, FAILED, name, ms.SERVING, line, "", CATEGORIES[name].advice)
+
+
+def _refused(story: Story, line: Piece) -> State:
+    """It says that it serves, and that its own first request was refused: its health is bad until one succeeds."""
+    state = _state(story, FAILED, "warmup_failed", ms.WARMUP, line, "", CATEGORIES["warmup_failed"].advice)
+    return replace(state, was_ready=False)
 
 
 # -- not ended -------------------------------------------------------------------------------------------------------

@@ -208,6 +208,44 @@ def a_new_start_that_dies_before_its_first_record() -> Wanted:
     return Wanted(log, line, "kernel_wheel_torch_abi", unit="dead:exit=1", phase="import", began=began)
 
 
+# -- it says that it serves -----------------------------------------------------------------------------------------
+def _refused(release: str, words: str) -> Wanted:
+    log = Log(release, tp=2).arguments(disaggregation_mode="prefill").loaded().http().batch("Prefill")
+    line = log.lines
+    log.say(words).say("The server is fired up and ready to roll!").later(9)
+    log.say('INFO:     127.0.0.1:5150 - "GET /health HTTP/1.1" 503 Service Unavailable')
+    return Wanted(log, line, "warmup_failed", unit="active", phase="warmup", was_ready=False)
+
+
+@variant
+def its_own_first_request_was_refused() -> Wanted:
+    return _refused("0.5.19", "Disaggregation warmup failed (mode=prefill), status codes: [500]")
+
+
+@variant
+def its_own_first_request_was_refused_in_the_words_of_057() -> Wanted:
+    return _refused("0.5.7", "Prefill disaggregation mode warm Up Failed, status code: 500")
+
+
+@variant
+def it_serves_before_it_has_its_port() -> Wanted:
+    """Without a warm-up it says so at once."""
+    log = Log("0.5.18").arguments(skip_server_warmup=True).loaded()
+    log.say("The server is fired up and ready to roll!").say("INFO:     Application startup complete.")
+    line = log.lines
+    log.say(_TAKEN).say("INFO:     Waiting for application shutdown.")
+    return Wanted(log, line, "http_port_in_use", unit="dead:exit=1", phase="http_bind", was_ready=False)
+
+
+@variant
+def it_serves_after_it_was_refused_its_port() -> Wanted:
+    """Its warm-up has met the server that holds the port."""
+    log = Log("0.5.10").arguments().loaded()
+    line = log.lines
+    log.say(_TAKEN).say("The server is fired up and ready to roll!")
+    return Wanted(log, line, "http_port_in_use", unit="dead:exit=3", phase="http_bind", was_ready=False)
+
+
 # -- killed, and what was survived long before -----------------------------------------------------------------------
 @variant
 def a_bad_request_long_before_the_end() -> Wanted:
@@ -242,3 +280,37 @@ def a_call_that_was_tried_again_in_vain() -> Wanted:
     line = log.bare(f"{error}\n\nDuring handling of the above exception, another exception occurred:\n", hub)
     log.bare("Exception: retry() exceed maximum number of retries.")
     return Wanted(log, line, "model_hub_unreachable", unit="dead:exit=1")
+
+
+# -- a stop under way ------------------------------------------------------------------------------------------------
+@variant
+def workers_end_while_it_stops() -> Wanted:
+    wanted = _ready(Log("0.5.22", tp=2).ready().later(90).say(_STOP).later(6))
+    wanted.unit, wanted.more = "deactivating", {"dead_children": (("sglang::scheduler_TP0", "exit=0"),)}
+    return wanted
+
+
+@variant
+def a_rank_complains_while_it_stops() -> Wanted:
+    log = Log("0.5.18", tp=4).ready().later(90).say(_STOP).later(2)
+    log.hit("RuntimeError: [/x/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.5]:3345", rank="TP2")
+    wanted = _ready(log)
+    wanted.unit = "deactivating"
+    return wanted
+
+
+@variant
+def the_warmup_breaks_while_it_stops() -> Wanted:
+    log = Log("0.5.15").arguments().loaded().http().later(2).say(_STOP).later(5)
+    log.say("Initialization failed. warmup error: Traceback (most recent call last):")
+    log.raw(*frames(("requests/adapters.py", 677, "send", "raise ConnectionError(e, request=request)"), base=()))
+    log.raw("requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed'))", "")
+    return Wanted(log, log.lines - 2, "warming_up", "still_starting", unit="deactivating", phase="warmup")
+
+
+@variant
+def it_broke_before_it_was_stopped() -> Wanted:
+    log = Log("0.5.18", tp=4).ready().later(90).batch()
+    line = log.hit("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", rank="TP2")
+    log.later(1).say(_STOP)
+    return Wanted(log, line, "illegal_memory_access", unit="deactivating", rank="TP2", phase="serving", was_ready=True)
