@@ -41,7 +41,7 @@ class Observation:
     looking, on the log's clock. ``silent_s``: seconds without any evidence of progress, where the host was watched
     (else it is read from the log). ``stop_asked``: a stop was asked for, by our own record. ``dead_children``: worker
     processes that ended under a living main process, with how (``signal=KILL``); ``outlives``: this release goes on
-    without them (up to 0.5.9).
+    without them (up to 0.5.9). ``workers_live``: the workers were looked at, and none has ended.
     ``oom_kills``: see ``causes.find``.
     """
 
@@ -52,6 +52,7 @@ class Observation:
     stop_asked: bool = False
     dead_children: tuple[tuple[str, str], ...] = ()
     outlives: bool = True
+    workers_live: bool = False
     oom_kills: int | None = None
 
 
@@ -97,7 +98,7 @@ def judge(story: Story, seen: Observation) -> State:
     broken = causes.decisive(story) or seen.dead_children
     if dead or (broken and not _stopping(story, seen)):
         return _failed(story, seen)
-    if _zombie_like(story):
+    if _zombie_like(story, seen):
         return _zombie(story)
     if story.ready is not None and story.refused is not None:
         return _refused(story, story.refused)
@@ -117,7 +118,7 @@ def _stopped(story: Story, seen: Observation, dead: bool) -> State | None:
         return None
     end = re.sub(r"^dead:", "", seen.unit)
     asked = story.stop is not None or seen.stop_asked or end in ("exit=0", "signal=TERM", "signal=INT")
-    if not asked or _zombie_like(story) or _broken_before(story, seen):
+    if not asked or _zombie_like(story, seen) or _broken_before(story, seen):
         return None
     line = story.stop or story.last
     return _state(story, STOPPED, "stopped_by_request", story.phase, line)
@@ -136,7 +137,7 @@ def _broken_before(story: Story, seen: Observation) -> bool:
 
 def _failed(story: Story, seen: Observation) -> State:
     cause = causes.find(story, seen.oom_kills)
-    if cause is None and _zombie_like(story):
+    if cause is None and _zombie_like(story, seen):
         return _zombie(story)
     if cause is None:
         return _nameless(story, seen)
@@ -190,9 +191,12 @@ def _complaint(story: Story) -> Piece | None:
     return story.last
 
 
-def _zombie_like(story: Story) -> bool:
-    """Health failed again and again at the same heartbeat, with nothing done in between."""
-    busy = story.pending > 0 or story.jit is not None
+def _zombie_like(story: Story, seen: Observation) -> bool:
+    """Health failed again and again at the same heartbeat, with nothing done in between.
+
+    A batch is logged when it is done: of a first request that compiles for a minute, a live worker is all that is seen.
+    """
+    busy = story.pending > 0 or story.jit is not None or seen.workers_live
     enough = _UNHEALTHY_BUSY if busy else _UNHEALTHY
     if story.forced is not None and not busy:
         enough = 1  # SGLang itself has given its scheduler up

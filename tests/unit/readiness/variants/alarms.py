@@ -314,3 +314,28 @@ def it_broke_before_it_was_stopped() -> Wanted:
     line = log.hit("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", rank="TP2")
     log.later(1).say(_STOP)
     return Wanted(log, line, "illegal_memory_access", unit="deactivating", rank="TP2", phase="serving", was_ready=True)
+
+
+# -- health ----------------------------------------------------------------------------------------------------------
+def _unanswered(checks: int, **more: object) -> tuple[Log, int, dict[str, object]]:
+    """Nothing is said of a batch before it is done."""
+    log = Log("0.5.14", tp=2).ready().later(60)
+    line = log.lines
+    for dummy in range(checks):
+        log.later(20).say(
+            "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: "
+            "10:05:30. last_heartbeat time: 10:00:58"
+        )
+    return log, line, more
+
+
+@variant
+def the_first_request_compiles_for_a_minute() -> Wanted:
+    log, line, more = _unanswered(4, workers_live=True)
+    return Wanted(log, line - 1, "none", "ready", unit="active", more=more)
+
+
+@variant
+def a_live_worker_that_answers_nobody_for_as_long_as_a_watchdog_waits() -> Wanted:
+    log, line, more = _unanswered(15, workers_live=True)
+    return Wanted(log, line, "child_sigkill_zombie_service", unit="active", more=more, was_ready=True)
