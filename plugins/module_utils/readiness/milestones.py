@@ -134,7 +134,7 @@ PATIENCE = {
     CAPTURE_DRAFT: 600,
     KV_POOL_HOST: 600,
     HTTP_BIND: 300,
-    WARMUP: 300,
+    WARMUP: 600,  # as long as SGLang itself waits for its first request; then it says so, and ends
 }
 # Where several hosts start together, each waits for the slowest, of which nothing is seen here.
 PATIENCE_WITH_OTHERS = 900

@@ -133,9 +133,11 @@ PENDING = re.compile(r"#pending-token: (?P<tokens>\d+)")
 COMPLAINT = re.compile(
     r"(?i)\b(?:error|fatal|fail(?:ed|ure)|cannot|could not|no such|denied|abort(?:ed)?|panic|not found|invalid)\b"
 )
+# Not where it says itself that it goes on.
 NO_COMPLAINT = re.compile(
     r"Ignore import error|Failed to load (?:generation config|image Python)|kill_process_tree|Health check failed|"
-    r"(?i:sigquit)|Fail to set RLIMIT|UserWarning|HTTP/1|Skipping import of cpp"
+    r"(?i:sigquit)|Fail to set RLIMIT|UserWarning|HTTP/1|Skipping import of cpp|"
+    r"(?i:fall(?:ing)? ?back|\bretry|sub-optimal|to silence this|\bis disabled|\bdisabling)"
 )
 BATCH = re.compile(r"(?:Prefill|Decode) batch")
 JIT = re.compile(

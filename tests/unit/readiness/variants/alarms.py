@@ -339,3 +339,41 @@ def the_first_request_compiles_for_a_minute() -> Wanted:
 def a_live_worker_that_answers_nobody_for_as_long_as_a_watchdog_waits() -> Wanted:
     log, line, more = _unanswered(15, workers_live=True)
     return Wanted(log, line, "child_sigkill_zombie_service", unit="active", more=more, was_ready=True)
+
+
+# -- silence, and an end without a word ------------------------------------------------------------------------------
+@variant
+def the_first_request_takes_as_long_as_sglang_waits_for_it() -> Wanted:
+    log = Log("0.5.19", tp=2).arguments().loaded().http().later(1)
+    line = log.lines
+    log.say('INFO:     127.0.0.1:5142 - "GET /model_info HTTP/1.1" 200 OK')
+    return Wanted(log, line, "warming_up", "still_starting", unit="active", phase="warmup", after=480)
+
+
+def _wordless(words: str) -> Wanted:
+    """The last line is all that is known."""
+    log = Log("0.5.16", tp=2).arguments().dist().all(words).all("Load weight begin. avail mem=137.90 GB")
+    return Wanted(log, log.lines - 1, "unknown", unit="dead:exit=1", phase="weights")
+
+
+@variant
+def an_end_without_a_word_after_a_note_on_performance() -> Wanted:
+    return _wordless(
+        "Using default MoE kernel config. Performance might be sub-optimal! Config file not found at /x.json"
+    )
+
+
+@variant
+def an_end_without_a_word_after_a_warning() -> Wanted:
+    return _wordless(
+        "Setup Custom allreduce failed with peer access is not supported. To silence this warning, specify "
+        "--disable-custom-all-reduce explicitly."
+    )
+
+
+@variant
+def a_data_parallel_rank_never_loads() -> Wanted:
+    log = Log("0.5.17", dp=2).arguments().dist().all("Load weight begin. avail mem=137.90 GB")
+    line = log.lines - 1
+    log.later(20).say("Load weight end. elapsed=8.31 s, type=LlamaForCausalLM, avail mem=123.03 GB", "DP0 TP0")
+    return Wanted(log, line, "stalled", "stalled", unit="active", rank="DP1 TP0", phase="weights", after=3600)
