@@ -28,6 +28,10 @@ _HARMLESS = re.compile(
 )
 # What another process says, or the same one at its very end: no line of an exception's message.
 _OTHERS = re.compile(r"Fatal Python error: |terminate called |Process \w+-\d+:$")
+# The further lines of torch's message on a CUDA error, within a record too.
+_CUDA_TAIL = re.compile(
+    r"Search for `|CUDA kernel errors might be|For debugging consider passing|Compile with `TORCH_USE"
+)
 # Which rank, or whose card, an exception speaks of.
 _NAMED = re.compile(r"\bTP rank (\d+) could|\bGPU (\d+) has a total capacity")
 # The HTTP server logs what ends it.
@@ -153,7 +157,7 @@ class Tracebacks:
         if _OTHERS.match(piece.message):
             self._last = None
         if self._last is None:
-            if piece.message:
+            if piece.message and not _CUDA_TAIL.match(piece.message):
                 self._before, self._told = piece.message, False
             return False
         if len(self._last.lines) < _LONGEST:

@@ -258,6 +258,15 @@ def a_bad_request_long_before_the_end() -> Wanted:
 
 
 @variant
+def an_exception_of_many_lines_long_before_the_end() -> Wanted:
+    log = Log("0.5.19").ready().say("Error in request: CUDA error: invalid argument").raw(*_CUDA_ERROR, "")
+    through = ("sglang/srt/entrypoints/openai/serving_base.py", 101, "handle_request", "…")
+    log.raw("Traceback (most recent call last):", *frames(through, base=()))
+    log.raw("torch.AcceleratorError: CUDA error: invalid argument", *_CUDA_ERROR, "").later(30).batch()
+    return Wanted(log, log.lines - 1, "child_sigkill", phase="serving", was_ready=True)
+
+
+@variant
 def an_exception_in_a_finalizer_long_before_the_end() -> Wanted:
     log = Log("0.5.22").ready().raw("Exception ignored in: <function ShmPointerMMData.__del__ at 0x7f2a3c1d9120>")
     through = ("sglang/srt/managers/mm_utils.py", 1422, "__del__", "self.shm.unlink()")
