@@ -136,8 +136,8 @@ COMPLAINT = re.compile(
 # Not where it says itself that it goes on.
 NO_COMPLAINT = re.compile(
     r"Ignore import error|Failed to load (?:generation config|image Python)|kill_process_tree|Health check failed|"
-    r"(?i:sigquit)|Fail to set RLIMIT|[A-Z][a-z]+Warning: |HTTP/1|Skipping import of cpp|"
-    r"(?i:fall(?:ing)? ?back|\bretry|sub-optimal|to silence this|\bis disabled|\bdisabling)"
+    r"(?i:sigquit)|Fail to set RLIMIT|[A-Z][a-z]+Warning: |HTTP/1|"
+    r"(?i:fall(?:ing)? ?back|\bskipping|\bretry|sub-optimal|to silence this|\bis disabled|\bdisabling)"
 )
 BATCH = re.compile(r"(?:Prefill|Decode) batch")
 JIT = re.compile(
