@@ -40,7 +40,10 @@ CATEGORIES: dict[str, Category] = {
         "Wait. If it comes at every start, the kernel cache does not survive: keep the service's home on a local disk.",
     ),
     "jit_compile": Category(
-        PROGRESS, "Kernels are being compiled (`Loading JIT ops`, a bar at 0 % with nvcc running).", "Wait."
+        PROGRESS,
+        "Kernels are being compiled or tuned (`Loading JIT ops`, `Running FlashInfer autotune`, `Building extension "
+        "module`).",
+        "Wait.",
     ),
     "warming_up": Category(PROGRESS, "Uvicorn listens; the warm-up request has not come back.", "Wait."),
     # -- memory -------------------------------------------------------------------------------------------------
@@ -413,7 +416,9 @@ CATEGORIES: dict[str, Category] = {
         "Take the proxy variables out of the unit, or put the bind address into NO_PROXY.",
     ),
     "warmup_failed": Category(
-        CRASH, "`Initialization failed. warmup error`.", "Read the exception below it; the model ran and failed."
+        CRASH,
+        "`Initialization failed. warmup error`, `Disaggregation warmup failed`.",
+        "Read the exception below it, or a scheduler's above it; the model ran and failed.",
     ),
     # -- while serving ------------------------------------------------------------------------------------------
     "forward_hang_watchdog": Category(

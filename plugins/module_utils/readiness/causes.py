@@ -36,6 +36,7 @@ _OF_RANKS = re.compile(r"\brank|closed by peer|ncclRemote", re.IGNORECASE)
 _BUILDS = frozenset({"jit_build_failed", "flashinfer_jit_no_nvcc"})
 _DEATHS = frozenset({"child_exit", "rank_dead", "child_sigkill"})
 _SIGKILL = -9
+_BINDING = frozenset({"http_port_in_use", "http_bind_failed"})
 # Code that runs before a server's arguments are printed, and only after that.
 _BEFORE = re.compile(r"prepare_server_args|launch_server\.py\", line \d+, in <module>|<frozen runpy>")
 _AFTER = re.compile(r"in run_server|in launch_server\b|_launch_subprocesses|spawn_main|_bootstrap_inner")
@@ -163,8 +164,9 @@ def _tails(story: Story) -> list[Raised]:
 
 
 def _survived(story: Story, raised: Raised) -> bool:
-    """Known to be harmless; or caught and logged by somebody, and the start went on."""
-    return raised.harmless or (raised.caught and not raised.uncaught and raised.opened.number < story.moved)
+    """Known to be harmless; or caught and logged by somebody, and the start, or the work, went on."""
+    went_on = max(story.moved, story.worked)
+    return raised.harmless or (raised.caught and not raised.uncaught and raised.opened.number < went_on)
 
 
 def _stand_in(story: Story) -> list[Cause]:
@@ -276,10 +278,10 @@ def _placed(story: Story, cause: Cause) -> Cause:
     """The phase in which it happened; a main process that waits for its ranks is in theirs."""
     if latest_start(story):  # which has said nothing yet: what the log tells of phases is the earlier one's
         return replace(cause, phase=ms.IMPORT)
+    if cause.category in _BINDING:  # it may say that it serves before it tries, and after it failed
+        return replace(cause, phase=ms.HTTP_BIND)
     if story.ready is not None and cause.piece.number > story.ready.number:
         return replace(cause, phase=ms.SERVING)
-    if cause.category == "http_port_in_use":
-        return replace(cause, phase=ms.HTTP_BIND)
     if cause.told in (MAIN, DEATH) and story.ranks:
         return replace(cause, phase=story.phase_of(cause.rank) if cause.rank else story.phase)
     return cause

@@ -75,14 +75,17 @@ def of_instance(
 def observed(instance: Instance, unit: units.Unit) -> Observation:
     """What can be seen of an instance's present start just now, beside its log."""
     dead: list[tuple[str, str]] = []
+    live = False
     if unit.pid:
         processes = evidence.Processes(unit.pid, unit.control_group)
         dead = [(process.name, evidence.exit_of(process.pid)) for process in processes.dead_children()]
+        live = not dead and processes.has_workers()
     return Observation(
         unit=unit.state if unit.pid else (unit.ended or unit.state),
         now=local_clock(time.time()) if unit.pid else None,
         stop_asked=units.stop_asked(instance, unit.invocation),
         dead_children=tuple(dead),
+        workers_live=live,
     )
 
 

@@ -21,6 +21,7 @@ KV_POOL = "kv_pool"
 KV_POOL_DRAFT = "kv_pool_draft"
 CAPTURE = "graph_capture"
 CAPTURE_DRAFT = "graph_capture_draft"
+KV_POOL_HOST = "kv_pool_host"
 HTTP_BIND = "http_bind"
 WARMUP = "warmup"
 SERVING = "serving"
@@ -36,6 +37,7 @@ PHASES = (
     KV_POOL_DRAFT,
     CAPTURE,
     CAPTURE_DRAFT,
+    KV_POOL_HOST,
     HTTP_BIND,
     WARMUP,
     SERVING,
@@ -95,6 +97,8 @@ MILESTONES = (
     ),
     _m(CAPTURE, END, _CAPTURE + "end", "Capture {capture_name} CUDA graph end. ", since="0.5.14"),
     _m(HTTP_BIND, BEGIN, r"max_total_num_tokens=\d+, ", "max_total_num_tokens="),
+    # The hierarchical cache, after the words above: to pin a terabyte takes minutes, in which nothing is said.
+    _m(KV_POOL_HOST, BEGIN, r"Allocating .*\bGB host memory", "GB host memory"),
     _m(HTTP_BIND, BEGIN, r"INFO: +Started server process"),
     _m(WARMUP, BEGIN, r"INFO: +Uvicorn running on "),
     _m(SERVING, BEGIN, r"The server is fired up and ready to roll!", "The server is fired up and ready to roll!"),
@@ -112,7 +116,7 @@ SERVES = tuple(text for milestone in MILESTONES if milestone.phase == SERVING fo
 
 # One quick look decides whether a message can be a milestone at all.
 MAYBE = re.compile(
-    r"server_args=|Init |Load weight |[\w -]{0,40}KV Cache |Memory pool end|Capture |max_total_num_tokens=|"
+    r"server_args=|Init |Load weight |[\w -]{0,40}KV Cache |Memory pool end|Capture |max_total_num_tokens=|Allocating |"
     r"INFO: +(?:Started|Uvicorn)|The server is fired up|Dummy health check server started"
 )
 
@@ -128,8 +132,9 @@ PATIENCE = {
     KV_POOL_DRAFT: 600,
     CAPTURE: 600,
     CAPTURE_DRAFT: 600,
+    KV_POOL_HOST: 600,
     HTTP_BIND: 300,
-    WARMUP: 300,
+    WARMUP: 600,  # as long as SGLang itself waits for its first request; then it says so, and ends
 }
 # Where several hosts start together, each waits for the slowest, of which nothing is seen here.
 PATIENCE_WITH_OTHERS = 900
@@ -144,6 +149,7 @@ _NAMES = {
     KV_POOL_DRAFT: "allocating_kv_cache",
     CAPTURE: "capturing_graphs",
     CAPTURE_DRAFT: "capturing_graphs",
+    KV_POOL_HOST: "allocating_kv_cache",
     HTTP_BIND: "warming_up",
     WARMUP: "warming_up",
     SERVING: "none",

@@ -25,6 +25,7 @@ _WORDS = {
     ms.KV_POOL_DRAFT: "draft KV cache",
     ms.CAPTURE: "graph capture",
     ms.CAPTURE_DRAFT: "draft graph capture",
+    ms.KV_POOL_HOST: "KV cache in host memory",
     ms.HTTP_BIND: "HTTP",
     ms.WARMUP: "warm-up",
     ms.SERVING: "serving, asking for a generation",

@@ -164,13 +164,22 @@ PENDING = re.compile(r"#pending-token: (?P<tokens>\d+)")
 COMPLAINT = re.compile(
     r"(?i)\b(?:error|fatal|fail(?:ed|ure)|cannot|could not|no such|denied|abort(?:ed)?|panic|not found|invalid)\b"
 )
+# Not where it says itself that it goes on.
 NO_COMPLAINT = re.compile(
     r"Ignore import error|Failed to load (?:generation config|image Python)|kill_process_tree|Health check failed|"
-    r"(?i:sigquit)|Fail to set RLIMIT|UserWarning|HTTP/1|Skipping import of cpp"
+    r"(?i:sigquit)|Fail to set RLIMIT|[A-Z][a-z]+Warning: |HTTP/1|"
+    r"(?i:fall(?:ing)? ?back|\bskipping|\bretry|sub-optimal|to silence this|\bis disabled|\bdisabling)"
 )
 BATCH = re.compile(r"(?:Prefill|Decode) batch")
-JIT = re.compile(r"Loading JIT ops: (?P<what>\S+)|Entering DeepGEMM JIT Pre-Compile|Try DeepGEMM JIT Compiling")
-JIT_DONE = re.compile(r"Finished loading JIT ops: ")
+JIT = re.compile(
+    r"Loading JIT ops: (?P<what>\S+)|Entering DeepGEMM JIT Pre-Compile|Try DeepGEMM JIT Compiling|"
+    r"Running FlashInfer autotune|Building extension module "
+)
+JIT_DONE = re.compile(r"Finished loading JIT ops: |FlashInfer autotune completed|Loading extension module ")
+# The server says that its own first request was refused, and comes up all the same (words up to 0.5.12, and since).
+REFUSED = re.compile(r"Prefill disaggregation mode warm Up Failed|Disaggregation warmup failed \(")
+# What is tried again has been survived.
+RETRIED = re.compile(r"retry\(\) failed once \(")
 REGISTERED_NONE = re.compile(r"Registering 0 cuda graph addresses")
 MODULE_IGNORED = re.compile(r"Ignore import error when loading (?P<module>[\w.]+): (?P<why>.*)")
 # No exception: the server comes up, with an implementation that is slower and knows nothing of EAGLE-3.
@@ -201,6 +210,9 @@ OTHER_SOURCES = (
     "cuda graph addresses",
     "Entering DeepGEMM JIT Pre-Compile session",
     "Try DeepGEMM JIT Compiling for",
+    "Running FlashInfer autotune",
+    "FlashInfer autotune completed.",
+    "retry() failed once (",
     "Prefill batch",
     "Decode batch",
 )

@@ -89,8 +89,11 @@ class Story:
     recent: list[Piece] = field(default_factory=list)
     #: Tokens that the last batch left to be prefilled.
     pending: int = 0
-    #: The line of the last milestone.
+    #: The lines of the last milestone and of the last batch.
     moved: int = 0
+    worked: int = 0
+    #: The server said that its own first request was refused, and nothing has been served since.
+    refused: Piece | None = None
 
     def __post_init__(self) -> None:
         self._tracebacks = Tracebacks()
@@ -156,7 +159,8 @@ class Story:
         if sig.BATCH.match(piece.message):
             pending = sig.PENDING.search(piece.message)
             self.pending = int(pending["tokens"]) if pending else 0
-            self.unhealthy.clear()
+            self.worked = piece.number
+            self._served()
             return
         self._milestone(piece)
         self._remark(piece)
@@ -291,8 +295,14 @@ class Story:
                 self.unhealthy.clear()
             self._beat = unhealthy["beat"] or ""
             self.unhealthy.append(piece)
-        elif self.unhealthy and sig.ANSWERED.match(message):
-            self.unhealthy.clear()
+        elif sig.ANSWERED.match(message):
+            self._served()
+        if sig.REFUSED.match(message):
+            self.refused = piece
+
+    def _served(self) -> None:
+        self.unhealthy.clear()
+        self.refused = None
 
     def _note_start(self, piece: Piece) -> None:
         message = piece.message
@@ -302,6 +312,8 @@ class Story:
         fallback = sig.FALLBACK.match(message)
         if fallback:
             self.fallback = Hit(sig.FALLBACK_USED, piece, fallback.groupdict(), self.phase_of(piece.rank))
+        if sig.RETRIED.match(message):
+            self._tracebacks.forgive(piece.rank)
         if sig.JIT_DONE.search(message):
             self.jit = None
         elif sig.JIT.search(message):
@@ -333,7 +345,7 @@ class Reader:
     """
 
     def __init__(self, began_at: float | None = None) -> None:
-        self.story = Story()
+        self.story = Story(alive_at=began_at)
         self.bytes_seen = 0
         self._began_at = began_at
         self._recorded = 0
@@ -353,6 +365,10 @@ class Reader:
             self._take(piece)
 
     def _take(self, piece: Piece) -> None:
+        if self._began_at is not None and piece.stamp is not None and piece.stamp < self._began_at:
+            # an earlier start's, and so is all that stands before it
+            self.story = Story(alive_at=self._began_at)
+            return
         if self._starts_anew(piece):
             # what Python has warned of since the earlier start's end belongs to this one
             end = self.story.over or self._recorded
@@ -364,7 +380,7 @@ class Reader:
 
     def _starts_anew(self, piece: Piece) -> bool:
         if self._began_at is not None:
-            if piece.stamp is None or piece.stamp < self._began_at:
+            if piece.stamp is None:
                 return False
             self._began_at = None
             return True

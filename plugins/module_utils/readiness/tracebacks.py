@@ -24,10 +24,14 @@ _CHAINED = re.compile(
 )
 # A traceback that SGLang prints and survives.
 _HARMLESS = re.compile(
-    r"freeze_gc failed|Exception in ASGI application|Task exception was never retrieved|^Exception in"
+    r"freeze_gc failed|Exception in ASGI application|Task exception was never retrieved|^Exception (?:ignored )?in"
 )
 # What another process says, or the same one at its very end: no line of an exception's message.
 _OTHERS = re.compile(r"Fatal Python error: |terminate called |Process \w+-\d+:$")
+# The further lines of torch's message on a CUDA error, within a record too.
+_CUDA_TAIL = re.compile(
+    r"Search for `|CUDA kernel errors might be|For debugging consider passing|Compile with `TORCH_USE"
+)
 # Which rank, or whose card, an exception speaks of.
 _NAMED = re.compile(r"\bTP rank (\d+) could|\bGPU (\d+) has a total capacity")
 # The HTTP server logs what ends it.
@@ -112,6 +116,12 @@ class Tracebacks:
             return self._inside(piece)
         return self._continues(piece)
 
+    def forgive(self, rank: str) -> None:
+        """Whoever raised the latest exception goes on: it is tried again."""
+        latest = self.raised[-1] if self.raised else None
+        if latest is not None and latest.rank in ("", rank) and not latest.fatal and not latest.uncaught:
+            latest.harmless = True
+
     def _begin(self, piece: Piece, phase: str) -> None:
         header, dummy, dummy2 = piece.message.partition(OPENS)
         owner = _OWNER.search(header)
@@ -160,7 +170,7 @@ class Tracebacks:
             self._last = None
             self._ended.clear()
         if self._last is None:
-            if piece.message:
+            if piece.message and not _CUDA_TAIL.match(piece.message):
                 self._before, self._told = piece.message, False
             return False
         if len(self._last.lines) < _LONGEST:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import causes
@@ -41,7 +41,7 @@ class Observation:
     looking, on the log's clock. ``silent_s``: seconds without any evidence of progress, where the host was watched
     (else it is read from the log). ``stop_asked``: a stop was asked for, by our own record. ``dead_children``: worker
     processes that ended under a living main process, with how (``signal=KILL``); ``outlives``: this release goes on
-    without them (up to 0.5.9).
+    without them (up to 0.5.9). ``workers_live``: the workers were looked at, and none has ended.
     ``oom_kills``: see ``causes.find``.
     """
 
@@ -52,6 +52,7 @@ class Observation:
     stop_asked: bool = False
     dead_children: tuple[tuple[str, str], ...] = ()
     outlives: bool = True
+    workers_live: bool = False
     oom_kills: int | None = None
 
 
@@ -94,10 +95,13 @@ def judge(story: Story, seen: Observation) -> State:
     stop = _stopped(story, seen, dead)
     if stop is not None:
         return stop
-    if dead or causes.decisive(story) or seen.dead_children:
+    broken = causes.decisive(story) or seen.dead_children
+    if dead or (broken and not _stopping(story, seen)):
         return _failed(story, seen)
-    if _zombie_like(story):
+    if _zombie_like(story, seen):
         return _zombie(story)
+    if story.ready is not None and story.refused is not None:
+        return _refused(story, story.refused)
     if story.ready is not None:
         return _state(story, READY, "none", ms.SERVING, story.ready)
     return _stalled(story, seen) or _starting(story)
@@ -113,21 +117,34 @@ def _stopped(story: Story, seen: Observation, dead: bool) -> State | None:
     if not dead:
         return None
     end = re.sub(r"^dead:", "", seen.unit)
-    # of an earlier start, where another one has died before it said a word
-    stop = story.stop if story.stop is not None and story.stop.number > causes.latest_start(story) else None
+    stop = _request(story)
     asked = stop is not None or seen.stop_asked or end in ("exit=0", "signal=TERM", "signal=INT")
-    if not asked or _zombie_like(story):
-        return None
-    cause = causes.find(story, seen.oom_kills) if causes.decisive(story) else None
-    if cause is not None and (stop is None or cause.piece.number < stop.number):
+    if not asked or _zombie_like(story, seen) or _broken_before(story, seen):
         return None
     line = stop or story.last
     return _state(story, STOPPED, "stopped_by_request", story.phase, line)
 
 
+def _request(story: Story) -> Piece | None:
+    """The line that asks for the stop; none where it is of an earlier start and another one died without a word."""
+    return story.stop if story.stop is not None and story.stop.number > causes.latest_start(story) else None
+
+
+def _stopping(story: Story, seen: Observation) -> bool:
+    """A stop is under way: its workers end before it does, and what they break does not count."""
+    return (_request(story) is not None or seen.stop_asked) and not _broken_before(story, seen)
+
+
+def _broken_before(story: Story, seen: Observation) -> bool:
+    """Whether it had failed when the stop was asked for."""
+    cause = causes.find(story, seen.oom_kills) if causes.decisive(story) else None
+    stop = _request(story)
+    return cause is not None and (stop is None or cause.piece.number < stop.number)
+
+
 def _failed(story: Story, seen: Observation) -> State:
     cause = causes.find(story, seen.oom_kills)
-    if cause is None and _zombie_like(story):
+    if cause is None and _zombie_like(story, seen):
         return _zombie(story)
     if cause is None:
         return _nameless(story, seen)
@@ -138,7 +155,9 @@ def _failed(story: Story, seen: Observation) -> State:
     if cause.category == "model_module_import_broken":
         findings.append("the import error of this module is no noise: it serves the model's own architecture")
     excerpt = tuple(piece.text[:400] for piece in cause.block[:20])
-    return _state(story, FAILED, cause.category, cause.phase, cause.piece, cause.rank, hint, findings, excerpt)
+    state = _state(story, FAILED, cause.category, cause.phase, cause.piece, cause.rank, hint, findings, excerpt)
+    # without its port it has never served, whatever it said
+    return replace(state, was_ready=state.was_ready and cause.phase != ms.HTTP_BIND)
 
 
 def _nameless(story: Story, seen: Observation) -> State:
@@ -179,9 +198,12 @@ def _complaint(story: Story) -> Piece | None:
     return story.last
 
 
-def _zombie_like(story: Story) -> bool:
-    """Health failed again and again at the same heartbeat, with nothing done in between."""
-    busy = story.pending > 0 or story.jit is not None
+def _zombie_like(story: Story, seen: Observation) -> bool:
+    """Health failed again and again at the same heartbeat, with nothing done in between.
+
+    A batch is logged when it is done: of a first request that compiles for a minute, a live worker is all that is seen.
+    """
+    busy = story.pending > 0 or story.jit is not None or seen.workers_live
     enough = _UNHEALTHY_BUSY if busy else _UNHEALTHY
     if story.forced is not None and not busy:
         enough = 1  # SGLang itself has given its scheduler up
@@ -192,6 +214,12 @@ def _zombie(story: Story) -> State:
     name = "child_sigkill_zombie_service"
     line = story.unhealthy[0] if story.unhealthy else story.forced
     return _state(story, FAILED, name, ms.SERVING, line, "", CATEGORIES[name].advice)
+
+
+def _refused(story: Story, line: Piece) -> State:
+    """It says that it serves, and that its own first request was refused: its health is bad until one succeeds."""
+    state = _state(story, FAILED, "warmup_failed", ms.WARMUP, line, "", CATEGORIES["warmup_failed"].advice)
+    return replace(state, was_ready=False)
 
 
 # -- not ended -------------------------------------------------------------------------------------------------------
@@ -205,7 +233,7 @@ def _stalled(story: Story, seen: Observation) -> State | None:
     if silent is None or silent < _patience(story, seen, phase):
         return None
     category = "stalled"
-    if story.jit is not None:
+    if story.jit is not None and "Loading JIT ops" in story.jit.message:
         category, line = "flashinfer_jit_lock", story.jit
     elif phase == ms.DIST_INIT:
         category = "dist_init_hang"

@@ -90,6 +90,7 @@ class Watch:
         self._gpu = evidence.Gpu()
         self._unit = units.Unit("inactive")
         self._processes = evidence.Processes(0)
+        self._has_workers = False
         self._start: units.Start | None = None
         self._gate: Gate | None = None
         self._log: int | None = None
@@ -202,6 +203,7 @@ class Watch:
         for process in workers.values():
             if process.state == "Z":
                 self._note_dead(process.pid, process.name)
+        self._has_workers = bool(workers)
         if self._gate is not None and not self._gate.begun:
             self._gate.listening = self._gate.answers() and self._processes.own(self._gate.port)
 
@@ -259,6 +261,7 @@ class Watch:
             patience={phase: self._patience(phase) for phase in ms.PHASES},
             stop_asked=units.stop_asked(self._instance, self._unit.invocation),
             dead_children=tuple(self._dead),
+            workers_live=self._has_workers and not self._dead and not self._gone,
             outlives=not release or _version(release) <= _version(_SURVIVES) or self._follower,
             oom_kills=self._killed_for_memory(),
         )

@@ -6,6 +6,7 @@ import pytest
 from ansible_collections.inferops.sglang.plugins.module_utils.readiness.categories import CATEGORIES
 from variants import (
     ALL,
+    alarms,
     compilers,
     distributed,
     found,
@@ -19,7 +20,7 @@ from variants import (
     words,
 )
 
-FILES = (compilers, distributed, host, kernels, memory, model, noise, serving, speculation, words)
+FILES = (alarms, compilers, distributed, host, kernels, memory, model, noise, serving, speculation, words)
 
 
 @pytest.mark.parametrize("name", list(ALL))
@@ -27,10 +28,12 @@ def test_variant(name: str) -> None:
     wanted = ALL[name]()
     state = found(wanted)
     assert (state.verdict, state.category) == (wanted.verdict, wanted.category), state.cause
-    assert state.cause is not None and state.cause.number == wanted.line, state.cause
+    assert (state.cause.number if state.cause else None) == wanted.line, state.cause
     assert state.rank == wanted.rank
     if wanted.phase:
         assert state.phase == wanted.phase
+    if wanted.was_ready is not None:
+        assert state.was_ready is wanted.was_ready
     assert state.category in CATEGORIES
     assert state.hint or state.verdict in ("ready", "still_starting", "stopped")
 

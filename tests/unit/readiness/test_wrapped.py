@@ -101,6 +101,7 @@ _NEED_RANKS = {
     "oom_on_a_rank_that_began_with_less_than_its_peers",
     "one_rank_stays_behind_in_weights",
     "a_rank_of_the_second_stage_never_connects",
+    "a_data_parallel_rank_never_loads",
     "a_log_that_journald_has_kept",
 }
 

@@ -21,7 +21,10 @@ ALL: dict[str, Callable[[], Wanted]] = {}
 
 @dataclass
 class Wanted:
-    """``after``: seconds of silence at the moment of looking; ``more``: what else is observed."""
+    """``after``: seconds of silence at the moment of looking; ``more``: what else is observed.
+
+    ``began``: when the start that is meant began, where the log holds an earlier one too.
+    """
 
     log: Log
     line: int | None
@@ -32,6 +35,8 @@ class Wanted:
     phase: str = ""
     after: float = 1.0
     more: dict[str, Any] = field(default_factory=dict)
+    began: str = ""
+    was_ready: bool | None = None
 
 
 def variant(build: Callable[[], Wanted]) -> Callable[[], Wanted]:
@@ -42,7 +47,7 @@ def variant(build: Callable[[], Wanted]) -> Callable[[], Wanted]:
 
 def found(wanted: Wanted) -> State:
     """What the engine says of it."""
-    reader = Reader()
+    reader = Reader(moment(wanted.began) if wanted.began else None)
     reader.feed(wanted.log.data)
     reader.finish()
     now = moment(wanted.log.now) + wanted.after
