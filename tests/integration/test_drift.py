@@ -43,6 +43,8 @@ def fleet(play: Play, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flee
             "api_key": "sk-Planted1",
             "secret_env": {"HF_TOKEN": "hf-Planted2"},
             "drain_timeout": 10,
+            # there is a timer, and it does not look while the test does
+            "liveness_interval": 3600,
         }
         gateway = play("tests/integration/gateway.yml", inventory=made.inventory, sglang_gateway_api_key="sk-Planted1")
         assert gateway.status == "successful", gateway.stdout[-2000:]
