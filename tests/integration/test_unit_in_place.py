@@ -154,7 +154,7 @@ def test_it_is_shown_and_not_touched(deploy: Any, by_hand: str) -> None:
     foretold = deploy(check=True)
     plan = foretold.results(HOST, "sglang_plan")[-1]["plan"]
     (adopted,) = [change["before"] for change in plan if change["what"] == "adopt"]
-    assert adopted["pid"] == int(by_hand) and adopted["command"].endswith("--api-key ***")
+    assert adopted["pid"] == int(by_hand) and adopted["command"].endswith("--api-key ********")
     refused = deploy()
     assert refused.status == "failed"
     assert f"pid {by_hand}" in refused.failure(HOST), refused.failure(HOST)

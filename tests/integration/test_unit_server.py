@@ -324,7 +324,7 @@ def test_a_server_started_by_hand_is_shown_refused_and_taken_over(
     wait(lambda: READY in sh("cat /tmp/nohup.log"))
     foretold = server(check=True)
     (stranger,) = one(foretold)["adopted"]
-    assert stranger["command"].endswith("--api-key ***")
+    assert stranger["command"].endswith("--api-key ********")
     refused = server(expect="failed")
     message = refused.failure(HOST)
     assert f"pid {stranger['pid']}" in message

@@ -7,8 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .installed import Distribution
-from .snapshot import normalise
+from .installed import Distribution, required
 
 #: nvidia-cudnn-cu13, tensorrt-cu12-libs, cupy-cuda12x, nvidia-dali-cuda120.
 _NAMED = re.compile(r"-(cu(?:da)?)(\d\d)\d?x?(?=-|\Z)")
@@ -45,11 +44,7 @@ def on_purpose(name: str, wanted: str, found: Sequence[Distribution]) -> bool:
     if other == name or other not in {item.name for item in found}:
         return False
     for item in found:
-        always = {_required(line) for line in item.requires if not re.search(r"\bextra\s*==", line)}
-        if name in always and other in {_required(line) for line in item.requires}:
+        always = {required(line) for line in item.requires if not re.search(r"\bextra\s*==", line)}
+        if name in always and other in {required(line) for line in item.requires}:
             return True
     return False
-
-
-def _required(line: str) -> str:
-    return normalise(re.split(r"[\s\[<>=!~;(@]", line, maxsplit=1)[0])

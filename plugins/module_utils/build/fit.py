@@ -13,7 +13,7 @@ from ..running import Runner
 from . import elf
 from .abi import Finding
 from .cuda import cuda_major, on_purpose
-from .installed import Distribution, addresses, pins
+from .installed import Distribution, addresses, pins, required
 from .snapshot import normalise
 from .versions import public, same_version
 
@@ -153,9 +153,8 @@ def broken_pins(runner: Runner, uv: str, python: str) -> list[Check]:
     for line in (done.stderr + "\n" + done.stdout).splitlines():
         match = _BROKEN.match(line.strip())
         if match:
-            name = re.split(r"[\s\[<>=!~;(@]", match.group(2), maxsplit=1)[0]
             text = f"{match.group(1)} requires {match.group(2)}, but {match.group(3).replace('`', '')}"
-            checks.append(_check(f"pin:{normalise(match.group(1))}:{normalise(name)}", text, ""))
+            checks.append(_check(f"pin:{normalise(match.group(1))}:{required(match.group(2))}", text, ""))
             continue
         match = _UNSOUND.match(line.strip())
         if match:

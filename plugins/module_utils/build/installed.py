@@ -60,6 +60,11 @@ def no_pins(requirements: str) -> list[str]:
     return [line for line in _wanted(requirements) if not _PIN.match(line) and not _ADDRESS.match(line)]
 
 
+def required(line: str) -> str:
+    """The normalised name that a requirement begins with (``Torch[cuda]>=2; extra == …``)."""
+    return normalise(re.split(r"[\s\[<>=!~;(@]", line, maxsplit=1)[0])
+
+
 def all_hashed(requirements: str) -> bool:
     """Whether every requirement has a hash; options, comments and blank lines do not count."""
     wanted = [line for line in _lines(requirements) if not line.startswith("-")]

@@ -122,14 +122,18 @@ def problems_of(instance: Mapping[str, Any]) -> list[str]:
 
 def is_name(name: str) -> bool:
     """Whether an instance can be called so."""
-    return _NAME.fullmatch(name) is not None and name not in _TAKEN and not name.endswith("-liveness")
+    return not any(_name_problems(name))
+
+
+def _name_problems(name: str) -> Iterable[str]:
+    if not _NAME.fullmatch(name):
+        yield "a name is at most 48 lower-case letters, digits, '-' or '_', with a letter or digit at both ends"
+    if name in _TAKEN or name.endswith("-liveness"):
+        yield "this name is taken by a folder or a unit of the collection; choose another"
 
 
 def _problems(instance: Mapping[str, Any]) -> Iterable[str]:
-    if not _NAME.fullmatch(instance["name"]):
-        yield "a name is at most 48 lower-case letters, digits, '-' or '_', with a letter or digit at both ends"
-    if instance["name"] in _TAKEN or instance["name"].endswith("-liveness"):
-        yield "this name is taken by a folder or a unit of the collection; choose another"
+    yield from _name_problems(instance["name"])
     if instance["mode"] == IN_PLACE and not instance.get("python"):
         yield "mode in_place needs 'python', the interpreter of your own environment (/root/ml-env/bin/python)"
     yield from _gpu_problems(instance["gpus"])
